@@ -1,0 +1,124 @@
+"""The engine seam: an engine turns prepared prompts into tokens and knows no method or task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+from harness.prompts import PreparedPair, PreparedPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """Which engine an arm needs; arms with equal specs share one engine.
+
+    Attributes
+    ----------
+    engine
+        Key of :data:`harness.engines.ENGINES`.
+    target
+        Folder or hub name of the target model.
+    dtype
+        ``bfloat16`` or ``float32``.
+    max_model_len
+        Highest position + 1 that a request may reach, in *original* positions.
+    attention
+        ``dense``, or the name of another attention path (``minference``).
+    prefill
+        ``standard``, or another prefill strategy (``draft_verify``, ``snapkv``, ``gemfilter``).
+    options
+        Sorted ``(name, value)`` pairs for the engine; hashable, so that specs can be compared.
+    """
+
+    engine: str
+    target: str
+    dtype: str = "bfloat16"
+    max_model_len: int = 8192
+    attention: str = "dense"
+    prefill: str = "standard"
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn. Temperature 0 is greedy; ``seed`` matters only above it."""
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    seed: int | None = None
+    ignore_eos: bool = False
+    logprobs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What an engine generated for one prepared prompt.
+
+    Attributes
+    ----------
+    ttft_s
+        Seconds from the engine's taking of the prompt to the first token; None where requests
+        ran in a batch and the number would not mean a latency. The latency protocol adds the
+        method's own time (harness.latency).
+    token_times_s
+        Seconds from the same start to each token; empty where not measured.
+    logprobs
+        Log probability of each generated token, where asked for.
+    counters
+        Hook counters of the engine (``positions_applied``: steps in which positions were edited).
+    """
+
+    example_id: str
+    token_ids: tuple[int, ...]
+    text: str
+    finish_reason: str
+    ttft_s: float | None = None
+    token_times_s: tuple[float, ...] = ()
+    logprobs: tuple[float, ...] | None = None
+    stages_s: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLikelihood:
+    """Sum of the continuation's log probabilities, and whether greedy decoding gives it."""
+
+    example_id: str
+    logprob: float
+    is_greedy: bool
+    token_logprobs: tuple[float, ...] = ()
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """An open engine. Use it as a context manager; closing it ends every process it started."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Engine name, version, dtype, device and model digest, for the records."""
+
+    def generate(
+        self, prompts: Iterable[PreparedPrompt], sampling: Sampling
+    ) -> Iterator[Generation]:
+        """Generate for each prompt, pulling prompts as it goes; yields in completion order."""
+
+    def loglikelihood(self, pairs: Iterable[PreparedPair]) -> Iterator[LogLikelihood]:
+        """Score continuations; yields in the order of ``pairs``."""
+
+    def time_one(self, prompt: PreparedPrompt, sampling: Sampling) -> Generation:
+        """Generate for one prompt alone, with a cold cache, filling ``ttft_s`` and times."""
+
+    def close(self) -> None:
+        """End the engine. Idempotent."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

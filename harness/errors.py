@@ -1,0 +1,59 @@
+"""Errors that a user can cause: one line each, with the exit code that belongs to it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Process exit codes (DESIGN.md, rule 9)."""
+
+    PASS = 0
+    REGRESSION = 1
+    USAGE = 2
+    INCONCLUSIVE = 3
+    NOT_COMPARABLE = 4
+    INTERRUPTED = 130
+
+
+class HarnessError(Exception):
+    """A fault the user can mend: what was wrong, where, what to do.
+
+    Parameters
+    ----------
+    message
+        One line without a trailing full stop's worth of traceback: it is printed as it stands.
+    code
+        Process exit code; 2 (usage, configuration, data) unless said otherwise.
+    """
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.USAGE) -> None:
+        super().__init__(" ".join(message.split()))
+        self.code = code
+
+
+class ConfigError(HarnessError):
+    """An option, a configuration file or a value in one is wrong."""
+
+
+class DataError(HarnessError):
+    """A data file is absent, damaged or not in a known format."""
+
+
+class ModelError(HarnessError):
+    """A model folder or name cannot be used."""
+
+
+class EngineRefused(HarnessError):
+    """The engine refuses a model or option before it starts (ALGORITHM.md, Prefill)."""
+
+
+class StoreError(HarnessError):
+    """A results store is missing, foreign or damaged."""
+
+
+class NotComparable(HarnessError):
+    """Two sets of records cannot be compared (exit code 4)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.NOT_COMPARABLE)

@@ -1,0 +1,135 @@
+"""The receipt: what a method did to one prompt, and what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """What became of a prompt. Everything but ``active`` and ``kept_all`` is worth a notice."""
+
+    ACTIVE = "active"
+    KEPT_ALL = "kept_all"
+    SKIPPED_MIN_TOKENS = "skipped_min_tokens"
+    SKIPPED_BREAK_EVEN = "skipped_break_even"
+    SKIPPED_TOOL_GUARD = "skipped_tool_guard"
+    DISABLED = "disabled"
+    UNSUPPORTED = "unsupported"
+    FAILED = "failed"
+
+
+class BudgetKind(StrEnum):
+    """What a method's keep rate is a share of; rivals are compared within one kind (rule 5)."""
+
+    TOKENS = "tokens"
+    ATTENTION = "attention"
+    KV = "kv"
+    ADAPTIVE = "adaptive"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the target's prefill costs under the method; None where it is not known.
+
+    Attributes
+    ----------
+    prefill_tokens
+        Tokens that the target prefills.
+    attention_share
+        Share of the causal attention pairs computed, 1.0 for full prefill.
+    kv_tokens
+        Tokens in the target's KV cache when decoding starts.
+    flops_share
+        The target's prefill FLOPs as a share of full prefill's; the scorer is not in it.
+    """
+
+    prefill_tokens: int | None = None
+    attention_share: float | None = None
+    kv_tokens: int | None = None
+    flops_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a method did to one prompt.
+
+    Attributes
+    ----------
+    keep_requested, keep_achieved
+        Shares of the budget kind's unit in [0, 1]; None where the method has no budget, or did
+        not run.
+    kept_spans
+        Half-open spans of kept *token* indices into the original prompt; None where the method
+        does not keep tokens of the prompt (a compressor that rewrites text).
+    stages_s
+        Seconds by stage: ``score``, ``select``, ``other``; the engine adds ``prefill``.
+    counters
+        Hook counters: how often an integration's code really ran.
+    details
+        Method-specific facts (windows, look-ahead tokens …), JSON-ready.
+    """
+
+    method: str
+    status: Status
+    reason: str | None = None
+    keep_requested: float | None = None
+    keep_achieved: float | None = None
+    budget_kind: BudgetKind = BudgetKind.NONE
+    cost: Cost = field(default_factory=Cost)
+    kept_spans: tuple[tuple[int, int], ...] | None = None
+    stages_s: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping; the inverse of :meth:`from_json`."""
+        return {
+            "method": self.method,
+            "status": str(self.status),
+            "reason": self.reason,
+            "keep_requested": self.keep_requested,
+            "keep_achieved": self.keep_achieved,
+            "budget_kind": str(self.budget_kind),
+            "cost": {name: getattr(self.cost, name) for name in Cost.__slots__},
+            "kept_spans": None if self.kept_spans is None else [list(s) for s in self.kept_spans],
+            "stages_s": dict(self.stages_s),
+            "counters": dict(self.counters),
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Receipt:
+        """Read what :meth:`to_json` wrote."""
+        spans = raw["kept_spans"]
+        return cls(
+            method=raw["method"],
+            status=Status(raw["status"]),
+            reason=raw["reason"],
+            keep_requested=raw["keep_requested"],
+            keep_achieved=raw["keep_achieved"],
+            budget_kind=BudgetKind(raw["budget_kind"]),
+            cost=Cost(**raw["cost"]),
+            kept_spans=None if spans is None else tuple((s[0], s[1]) for s in spans),
+            stages_s=raw["stages_s"],
+            counters=raw["counters"],
+            details=raw["details"],
+        )
+
+
+def spans_of(indices: list[int] | tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Join sorted token indices into half-open spans.
+
+    >>> spans_of([0, 1, 2, 7, 8])
+    ((0, 3), (7, 9))
+    """
+    spans: list[tuple[int, int]] = []
+    for index in indices:
+        if spans and spans[-1][1] == index:
+            spans[-1] = (spans[-1][0], index + 1)
+        else:
+            spans.append((index, index + 1))
+    return tuple(spans)

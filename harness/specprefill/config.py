@@ -1,0 +1,128 @@
+"""Every knob of SpecPrefill, as one immutable configuration (ALGORITHM.md)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ScoringConfig(_Frozen):
+    """How the speculator scores. Two requests with equal scoring share one speculator pass.
+
+    Attributes
+    ----------
+    look_ahead
+        Number of query rows N ≥ 1: the last prompt token's, then N−1 greedily decoded ones.
+    pool_kernel
+        Odd width of the average pool along the prompt; 0 switches it off.
+    pool_edges
+        ``padded`` divides by the kernel everywhere (the reference), ``clipped`` by the covered
+        count.
+    normalize
+        Softmax over the ``prompt`` keys, or over all ``visible`` keys restricted to the prompt.
+    ignore_eos
+        Go on decoding look-ahead rows after an EOS.
+    window
+        Window length in speculator tokens; 0 means the speculator's own range.
+    window_query
+        Which query scores a window: the ``prompt_tail`` (ours) or the ``window_end`` (the guide).
+    merge
+        How windows are merged: ``anchor``, ``joint`` or ``minmax`` (once, after merging).
+    """
+
+    look_ahead: int = Field(default=8, ge=1)
+    pool_kernel: int = Field(default=13, ge=0)
+    pool_edges: Literal["padded", "clipped"] = "padded"
+    normalize: Literal["prompt", "visible"] = "prompt"
+    ignore_eos: bool = False
+    window: int = Field(default=0, ge=0)
+    window_query: Literal["prompt_tail", "window_end"] = "prompt_tail"
+    merge: Literal["anchor", "joint", "minmax"] = "anchor"
+
+    @model_validator(mode="after")
+    def _odd_kernel(self) -> ScoringConfig:
+        if self.pool_kernel and self.pool_kernel % 2 == 0:
+            raise ValueError(f"pool_kernel must be odd or 0, not {self.pool_kernel}")
+        return self
+
+
+class Ends(_Frozen):
+    """Token counts at the two ends of the prompt."""
+
+    first: int = Field(default=0, ge=0)
+    last: int = Field(default=0, ge=0)
+
+
+class Boost(_Frozen):
+    """Multiplies the normalized scores of ``tokens`` tokens by ``factor``."""
+
+    tokens: int = Field(ge=0)
+    factor: float = Field(gt=0, allow_inf_nan=False)
+
+
+class Boosts(_Frozen):
+    """Boosts at the two ends of the prompt."""
+
+    first: Boost = Boost(tokens=0, factor=1.0)
+    last: Boost = Boost(tokens=0, factor=1.0)
+
+
+class SelectionConfig(_Frozen):
+    """How importance becomes kept tokens (ALGORITHM.md, Selection).
+
+    Attributes
+    ----------
+    chunk
+        Tokens a chunk; 1 is per-token selection.
+    keep
+        Keep rate in (0, 1], for ``select: rate``.
+    select
+        ``rate`` keeps ceil(keep × chunks); ``mass`` keeps chunks until their scores sum to
+        ``mass`` of the total, within ``min_keep`` and ``max_keep`` tokens.
+    order
+        ``highest`` scores first; ``lowest`` is an ablation that should destroy quality.
+    """
+
+    keep: float = Field(default=0.1, gt=0, le=1, allow_inf_nan=False)
+    chunk: int = Field(default=32, ge=1)
+    select: Literal["rate", "mass"] = "rate"
+    mass: float = Field(default=0.85, gt=0, le=1, allow_inf_nan=False)
+    min_keep: int = Field(default=0, ge=0)
+    max_keep: int | None = Field(default=None, ge=1)
+    always_keep: Ends = Ends(first=0, last=1)
+    boost: Boosts = Boosts()
+    normalize_scores: Literal["none", "minmax", "percentile", "zscore"] = "none"
+    order: Literal["highest", "lowest"] = "highest"
+
+
+class GuardConfig(_Frozen):
+    """When SpecPrefill leaves a prompt alone (ALGORITHM.md, Guards).
+
+    ``scorer_rate`` and ``target_rate`` (tokens per second) override the measured rates.
+    """
+
+    enabled: bool = True
+    min_tokens: int = Field(default=0, ge=0)
+    break_even: bool = False
+    safety: float = Field(default=1.2, gt=0, allow_inf_nan=False)
+    scorer_rate: float | None = Field(default=None, gt=0)
+    target_rate: float | None = Field(default=None, gt=0)
+    tool_guard: bool = False
+
+
+class SpecPrefillConfig(ScoringConfig, SelectionConfig, GuardConfig):
+    """Scoring, selection and guards in one flat, frozen configuration.
+
+    ``positions: compacted`` renumbers the kept tokens 0, 1, … (an ablation).
+    """
+
+    positions: Literal["original", "compacted"] = "original"
+
+    def scoring(self) -> ScoringConfig:
+        """Return the part that the speculator's pass depends on."""
+        return ScoringConfig(**{k: getattr(self, k) for k in ScoringConfig.model_fields})
