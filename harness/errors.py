@@ -44,7 +44,7 @@ class ModelError(HarnessError):
     """A model folder or name cannot be used."""
 
 
-class EngineRefused(HarnessError):
+class EngineRefusedError(HarnessError):
     """The engine refuses a model or option before it starts (ALGORITHM.md, Prefill)."""
 
 
@@ -52,7 +52,7 @@ class StoreError(HarnessError):
     """A results store is missing, foreign or damaged."""
 
 
-class NotComparable(HarnessError):
+class NotComparableError(HarnessError):
     """Two sets of records cannot be compared (exit code 4)."""
 
     def __init__(self, message: str) -> None:
