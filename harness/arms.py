@@ -166,5 +166,5 @@ def _wrapped_config(cls: Any) -> type[BaseModel] | None:
     fields = dataclasses.fields(cls)
     if len(fields) != 1 or fields[0].name != "config":
         return None
-    factory = fields[0].default_factory
-    return cast("type[BaseModel]", factory if isinstance(factory, type) else type(fields[0].default))
+    factory, default = fields[0].default_factory, fields[0].default
+    return cast("type[BaseModel]", factory if isinstance(factory, type) else type(default))

@@ -108,9 +108,7 @@ def unsupported(
         keep_requested=keep,
         budget_kind=kind,
     )
-    return PreparedPrompt(
-        prompt.example_id, prompt.token_ids, None, len(prompt.token_ids), receipt
-    )
+    return PreparedPrompt(prompt.example_id, prompt.token_ids, None, len(prompt.token_ids), receipt)
 
 
 def token_budget(length: int, keep: float) -> int:

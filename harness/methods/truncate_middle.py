@@ -1,0 +1,64 @@
+"""Middle truncation: the first and last halves of the budget, as LongBench fits long prompts.
+
+Source: Bai et al. 2023, "LongBench" (arXiv:2308.14508), section 4.1: a prompt over the model's
+range is cut in the middle, since instructions stand at its two ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from harness.methods.base import MethodContext
+from harness.methods.pruning import (
+    STRICT,
+    Keep,
+    Positions,
+    ShapesPrompt,
+    Stopwatch,
+    prune,
+    token_budget,
+)
+from harness.prompts import PreparedPrompt, Prompt
+from harness.receipts import BudgetKind
+
+
+@dataclass(frozen=True, config=STRICT)
+class TruncateMiddle(ShapesPrompt):
+    """Keep ceil(keep × M) tokens: half from the start (rounded up), half from the end.
+
+    ``positions`` is ``compacted`` unless said otherwise: LongBench cuts text, so the model never
+    knows that something stood between the halves.
+    """
+
+    name: ClassVar[str] = "truncate_middle"
+    budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
+    needs: ClassVar[frozenset[str]] = frozenset()
+    stochastic: ClassVar[bool] = False
+    improves_ttft: ClassVar[bool] = True
+
+    keep: Keep = 0.1
+    positions: Positions = "compacted"
+
+    def prepare(
+        self, prompts: Sequence[Prompt], context: MethodContext
+    ) -> Iterator[PreparedPrompt]:
+        """Yield each prompt without its middle."""
+        for prompt in prompts:
+            watch = Stopwatch()
+            length = len(prompt.token_ids)
+            budget = token_budget(length, self.keep)
+            head, tail = budget - budget // 2, budget // 2
+            kept = [*range(head), *range(length - tail, length)]
+            watch.lap("select")
+            yield prune(
+                prompt,
+                kept,
+                context,
+                method=self.name,
+                keep=self.keep,
+                positions=self.positions,
+                watch=watch,
+            )
