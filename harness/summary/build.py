@@ -1,0 +1,300 @@
+"""From a store to rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.records import CellRecord
+from harness.stats.estimate import Estimate, missing
+from harness.stats.holm import holm
+from harness.stats.jackknife import Floats, paired_difference
+from harness.stats.mcnemar import McNemar, mcnemar
+from harness.stats.rates import mean_score
+from harness.summary.notes import conclusion, incomplete, left_out, no_score, not_active
+from harness.summary.rows import FLOOR, ArmRow, Delta, RunSummary
+from harness.summary.scores import Codes, RunScores, Scores, concatenate, pair
+from harness.summary.settings import Setting, settings_of
+from harness.summary.timing import RunTiming, by_length, headline, stages
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.store import Store
+
+
+def summarize(store: Store) -> RunSummary:
+    """Summarize a run.
+
+    Parameters
+    ----------
+    store
+        An open store; nothing is written to it.
+
+    Returns
+    -------
+    RunSummary
+        Pooled group rows first (where a group has several tasks in the run), then a row an arm
+        for each task and length, and a row a data seed where there are several.
+
+    Raises
+    ------
+    StoreError
+        Records that do not belong together, or scores outside [0, 1].
+    """
+    run = store.run()
+    builder = _Builder(store)
+    return RunSummary(run.run_id, str(store.folder), tuple(builder.rows()))
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """What a row says about quality."""
+
+    scores: Scores
+    score: Estimate
+    delta: Delta | None
+    notes: Sequence[str | None]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One arm at one task and length, with what its row was made of."""
+
+    setting: Setting
+    scores: Scores
+    reference: Scores | None
+    row: ArmRow
+
+
+class _Builder:
+    """Reads a store once and makes every row from it."""
+
+    def __init__(self, store: Store) -> None:
+        self.scores = RunScores(store)
+        self.timing = RunTiming(store)
+        self.all_cells = store.cells()
+        self.by_id = {cell.cell_id: cell for cell in self.all_cells}
+        examples = store.examples_frame()
+        self.expected = Counter(
+            zip(examples["task"], _lengths(examples), examples["seed"], strict=True)
+        )
+
+    def rows(self) -> list[ArmRow]:
+        tasks = [self._task(setting) for setting in settings_of(self.all_cells)]
+        tasks = _with_holm(tasks)
+        rows = self._group_rows(tasks)
+        for task in tasks:
+            rows.append(task.row)
+            seeds = task.setting.seeds
+            if len(seeds) > 1:
+                parts = (self._task(task.setting.at_seed(seed)) for seed in seeds)
+                rows += [replace(p.row, level="seed", floor=task.row.floor) for p in parts]
+        return rows
+
+    # -- one task --------------------------------------------------------------------------
+
+    def _task(self, setting: Setting) -> _Task:
+        scores = self.scores.of(setting.cells)
+        reference = self._reference(setting)
+        base = scores if setting.is_reference else reference
+        full = _mean(base) if base is not None else None
+        score = self._score(setting, scores)
+        delta = None if reference is None else self._delta(setting, scores, reference)
+        floor = full is not None and full < FLOOR
+        due = sum(self.expected[(c.task, c.length, c.seed)] for c in setting.cells)
+        got = len(self.scores.records(setting.cells))
+        notes = [incomplete(setting, got, due), not_active(self._latency_status(setting.cells))]
+        if not floor and delta is not None:
+            notes.append(conclusion(delta.estimate))
+        row = self._row(setting.cells, setting.arm, _Figures(scores, score, delta, notes))
+        row = replace(row, level="task", task=setting.task, length=setting.length, floor=floor)
+        return _Task(setting, scores, reference, self._timed(row, setting.cells))
+
+    def _reference(self, setting: Setting) -> Scores | None:
+        """Scores of the full-prefill cells that the setting's cells refer to."""
+        names = dict.fromkeys(c.reference_cell_id for c in setting.cells)
+        cells = [self.by_id[name] for name in names if name in self.by_id]
+        return self.scores.of(cells) if cells else None
+
+    def _score(self, setting: Setting, scores: Scores) -> Estimate:
+        stopped = setting.stopped
+        if stopped is not None:
+            return missing(stopped.reason or str(stopped.status), len(scores.codes))
+        return self._estimate(scores)
+
+    def _estimate(self, scores: Scores) -> Estimate:
+        if not len(scores.codes):
+            return missing("no finished examples")
+        if len(scores.missing):
+            return missing(self._why_missing(scores), len(scores.codes))
+        return mean_score(scores.values, self.scores.clusters_of(scores.codes))
+
+    def _why_missing(self, scores: Scores) -> str:
+        ids = self.scores.example_ids[scores.missing]
+        return no_score(self.scores.reason_of(ids[0]), list(ids), scores.values)
+
+    def _delta(self, setting: Setting, scores: Scores, reference: Scores) -> Delta:
+        if setting.stopped is not None:
+            return Delta(self._score(setting, scores))
+        return self._difference(scores, reference)
+
+    def _difference(self, scores: Scores, reference: Scores) -> Delta:
+        codes, differences = pair(scores, reference)
+        if not len(codes):
+            return Delta(missing("no example is finished under both the arm and full prefill"))
+        if np.isnan(differences).any():
+            lacking = scores if len(scores.missing) else reference
+            return Delta(missing(self._why_missing(lacking), len(codes)))
+        clusters = self.scores.clusters_of(codes)
+        estimate = paired_difference(differences, clusters)
+        p = None if estimate.fit is None else estimate.fit.p_two_sided()
+        plain = len(set(clusters)) == len(clusters)
+        return Delta(estimate, p, None, _mcnemar(scores, reference) if plain else None)
+
+    # -- groups ----------------------------------------------------------------------------
+
+    def _group_rows(self, tasks: Sequence[_Task]) -> list[ArmRow]:
+        """Pool each arm over the tasks of its group at one length, floor tasks left out."""
+        groups: dict[tuple[str, int | None], list[_Task]] = {}
+        for task in tasks:
+            key = (task.setting.first.group, task.setting.length)
+            groups.setdefault(key, []).append(task)
+        rows = []
+        for (group, length), members in groups.items():
+            if len({t.setting.task for t in members}) > 1:
+                by_arm: dict[str, list[_Task]] = {}
+                for task in members:
+                    by_arm.setdefault(task.setting.arm, []).append(task)
+                rows += [self._group_row(group, length, arms) for arms in by_arm.values()]
+        return rows
+
+    def _group_row(self, group: str, length: int | None, tasks: Sequence[_Task]) -> ArmRow:
+        used = [t for t in tasks if not t.row.floor and t.setting.stopped is None]
+        cells = tuple(c for t in used for c in t.setting.cells)
+        every = tuple(c for t in tasks for c in t.setting.cells)
+        pooled = concatenate([t.scores for t in used]) if used else None
+        score = missing("no task to pool") if pooled is None else self._estimate(pooled)
+        references = [t.reference for t in used if t.reference is not None]
+        delta = None
+        if pooled is not None and references:
+            delta = self._difference(pooled, concatenate(references))
+        notes = [left_out([t.row for t in tasks if t not in used])]
+        if delta is not None:
+            notes.append(conclusion(delta.estimate))
+        arm = tasks[0].setting.arm
+        figures = _Figures(pooled or tasks[0].scores, score, delta, notes)
+        row = self._row(cells or every, arm, figures)
+        row = replace(
+            row,
+            level="group",
+            task=group,
+            length=length,
+            category=group,
+            n=0 if pooled is None else row.n,
+            tasks=tuple(t.setting.task for t in used),
+        )
+        return self._timed(row, every)
+
+    # -- parts of a row --------------------------------------------------------------------
+
+    def _row(self, cells: Sequence[CellRecord], arm: str, figures: _Figures) -> ArmRow:
+        scores = figures.scores
+        first, records = cells[0], self.scores.records(cells)
+        seeds = tuple(dict.fromkeys(c.seed for c in cells))
+        empty = records.empty
+        return ArmRow(
+            level="task",
+            arm=arm,
+            method=first.method,
+            task=first.task,
+            group=first.group,
+            category=first.category,
+            metric=first.metric,
+            length=first.length,
+            seed=seeds[0] if len(seeds) == 1 else None,
+            seeds=seeds,
+            look_ahead=first.look_ahead,
+            keep_requested=first.keep,
+            keep_achieved=None if empty else _mean_of(records["keep_achieved"]),
+            budget_kind=first.budget_kind,
+            improves_ttft=first.improves_ttft,
+            n=len(scores.codes),
+            score=figures.score,
+            delta=figures.delta,
+            deterministic=None if scores.variance is None else scores.variance.deterministic,
+            variance=scores.variance,
+            evidence_kept=None if empty else _mean_of(records["evidence_kept"]),
+            status={} if empty else _counts(records["status"]),
+            cell_ids=tuple(c.cell_id for c in cells),
+            note="; ".join(note for note in figures.notes if note) or None,
+        )
+
+    def _timed(self, row: ArmRow, cells: Sequence[CellRecord]) -> ArmRow:
+        requests = self.timing.requests(cells, self.all_cells)
+        bands = by_length(self.timing.blocks_of(cells), row.length)
+        seconds = requests["ttft_s"].astype(float)
+        return replace(
+            row,
+            ttft_median=float(seconds.median()) if len(seconds) else None,
+            requests=len(seconds),
+            speedup=headline(bands),
+            by_length=bands,
+            stages_s=stages(requests),
+        )
+
+    def _latency_status(self, cells: Sequence[CellRecord]) -> dict[str, int]:
+        frame = self.timing.requests(cells, ())
+        return _counts(frame["status"])
+
+
+def _with_holm(tasks: Sequence[_Task]) -> list[_Task]:
+    """Adjust the task rows' p-values over the run; floor rows are no part of the family."""
+    family = [None if t.row.floor or t.row.delta is None else t.row.delta.p for t in tasks]
+    out = []
+    for task, adjusted in zip(tasks, holm(family), strict=True):
+        row = task.row
+        if row.delta is not None:
+            row = replace(row, delta=replace(row.delta, p_holm=adjusted))
+        out.append(replace(task, row=row))
+    return out
+
+
+def _mcnemar(scores: Scores, reference: Scores) -> McNemar | None:
+    """Count discordant pairs; None where a score is neither 0 nor 1."""
+    shared: Codes
+    shared, mine, theirs = np.intersect1d(
+        scores.codes, reference.codes, assume_unique=True, return_indices=True
+    )
+    a, b = scores.values[mine], reference.values[theirs]
+    if not (len(shared) and np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
+        return None
+    return mcnemar(int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum()))
+
+
+def _mean(scores: Scores) -> float | None:
+    """Mean of complete scores, else None."""
+    values: Floats = scores.values
+    return float(values.mean()) if len(values) and not np.isnan(values).any() else None
+
+
+def _mean_of(column: pd.Series) -> float | None:
+    values = column.dropna().astype(float)
+    return float(values.mean()) if len(values) else None
+
+
+def _counts(column: pd.Series) -> dict[str, int]:
+    counted = Counter(column.tolist())
+    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _lengths(examples: pd.DataFrame) -> list[int | None]:
+    """Lengths as the cells say them: a column with gaps comes back from pandas as floats."""
+    gaps = examples["length"].isna()
+    return [
+        None if gap else int(length) for gap, length in zip(gaps, examples["length"], strict=True)
+    ]
