@@ -216,6 +216,14 @@ class Store:
         """(cell, block) pairs of the latency protocol that are complete."""
         return set(self._db.execute("SELECT DISTINCT cell_id, block FROM latency"))
 
+    def unsupported_reasons(self) -> dict[str, str]:
+        """Cells none of whose examples the method supports, with a reason of theirs."""
+        rows = self._db.execute(
+            "SELECT cell_id, max(receipt_reason) FROM quality GROUP BY cell_id"
+            " HAVING sum(status != 'unsupported') = 0"
+        )
+        return {cell_id: reason or "not supported" for cell_id, reason in rows}
+
     # -- reading frames --------------------------------------------------------------------
 
     def cells_frame(self) -> pd.DataFrame:

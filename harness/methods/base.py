@@ -33,10 +33,14 @@ class MethodContext:
         Tokens that will be generated after the prompt.
     method_seed
         Seed of stochastic methods (rule 4).
+    max_look_ahead
+        Longest look-ahead that this run asks for: scores kept for other cells cover it.
     rates
         Measured tokens per second, ``scorer`` and ``target``, for the break-even guard.
     resources
-        Further handles by name (a dense retriever, a compressor), made lazily and kept.
+        Further handles by name (a dense retriever, a compressor), made lazily and kept. Results
+        kept per example stand under names that begin with ``cache:``; the latency protocol never
+        sees those.
     """
 
     tokenizer: Tokenizer
@@ -45,6 +49,7 @@ class MethodContext:
     max_positions: int = 8192
     max_tokens: int = 0
     method_seed: int = 0
+    max_look_ahead: int | None = None
     rates: Mapping[str, float] | None = None
     resources: dict[str, Any] = field(default_factory=dict)
 

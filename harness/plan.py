@@ -1,0 +1,292 @@
+"""Expands a configuration into cells: task × length × arm (× keep × look-ahead) × seeds.
+
+Everything that can be wrong with a run is found here, before a model is loaded: the plan needs
+the tokenizer, the data and the models' ``config.json`` only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.config import RunConfig, canonical_digest
+from harness.engines import check_target
+from harness.engines.base import EngineSpec
+from harness.errors import ConfigError
+from harness.methods.base import Method
+from harness.records import SCHEMA_VERSION, CellRecord
+from harness.variants import REFERENCE, Variant, expand_arms
+
+if TYPE_CHECKING:
+    from harness.catalogue import TaskInfo
+    from harness.examples import TaskExamples
+    from harness.models.presets import ResolvedModels
+    from harness.tokenizer import Tokenizer
+
+_ROUND = 256
+"""Engine lengths are rounded up to this, so that similar runs start the same engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCell:
+    """A cell with the live objects that run it."""
+
+    record: CellRecord
+    method: Method
+    spec: EngineSpec
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The examples of one task, length and seed, and the cells that run on them."""
+
+    examples: TaskExamples
+    cells: tuple[PlannedCell, ...]
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens that an example of this workload may generate."""
+        return max(int(example.sampling.max_tokens) for example in self.examples.examples)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do."""
+
+    config: RunConfig
+    models: ResolvedModels
+    tokenizer: Tokenizer
+    workloads: tuple[Workload, ...]
+    notices: tuple[str, ...]
+    max_model_len: int
+
+    @property
+    def cells(self) -> list[PlannedCell]:
+        """Every cell, in order."""
+        return [cell for workload in self.workloads for cell in workload.cells]
+
+    def workload_of(self, cell: PlannedCell) -> Workload:
+        """Return the workload a cell belongs to."""
+        return next(w for w in self.workloads if cell in w.cells)
+
+    def reference_of(self, cell: PlannedCell) -> PlannedCell | None:
+        """Return the full-prefill cell that a cell's deltas refer to, or None."""
+        wanted = cell.record.reference_cell_id
+        return next((c for c in self.cells if c.record.cell_id == wanted), None)
+
+    @property
+    def specs(self) -> list[EngineSpec]:
+        """The engines the plan needs, the reference's first, each once."""
+        return list(dict.fromkeys(cell.spec for cell in self.cells))
+
+
+def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Plan:
+    """Resolve a configuration into a plan.
+
+    Raises
+    ------
+    HarnessError
+        Whatever is wrong with the configuration, in one line.
+    """
+    from harness.models.presets import resolve
+    from harness.tokenizer import Tokenizer
+
+    variants = expand_arms(config, overrides)
+    tasks, notices = _tasks(config)
+    models = resolve(config.preset, config.target, config.speculator)
+    tokenizer = Tokenizer.load(str(models.target))
+    _check_speculator(models, tokenizer)
+    base = EngineSpec(config.engine, str(models.target), config.dtype, models.max_positions)
+    check_target(base)
+    load = partial(_load, config, tokenizer=tokenizer, max_positions=models.max_positions)
+    loaded = [
+        (load(task, length, seed), None if task is None else length, seed)
+        for task in tasks
+        for length in config.length
+        for seed in config.seed
+    ]
+    base = replace(base, max_model_len=_engine_length(loaded, models.max_positions))
+    builder = _CellBuilder(config, models, variants, base)
+    workloads = tuple(
+        Workload(examples, builder.build(examples, length, seed))
+        for examples, length, seed in loaded
+    )
+    return Plan(config, models, tokenizer, workloads, tuple(notices), base.max_model_len)
+
+
+def _engine_length(
+    loaded: Sequence[tuple[TaskExamples, int | None, int]], max_positions: int
+) -> int:
+    """Positions the longest prompt and its answer reach, rounded up within the model's range."""
+    longest = max(
+        len(e.prompt.token_ids) + e.sampling.max_tokens
+        for examples, *_ in loaded
+        for e in examples.examples
+    )
+    return min(-(-longest // _ROUND) * _ROUND, max_positions)
+
+
+def _data_digest(examples: TaskExamples) -> str:
+    """Digest of the examples themselves: pairs of runs with equal digests saw the same data."""
+    return canonical_digest([example.record.content_digest for example in examples.examples])
+
+
+def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
+    """Tasks to run; members of a group whose data are absent are left out with a notice."""
+    from harness.catalogue import resolve
+
+    if config.data is not None:
+        return [None], []
+    asked = set(config.task)
+    tasks = resolve(config.task)
+    notices = []
+    ready: list[TaskInfo | None] = []
+    for task in tasks:
+        if task.ready or task.name in asked:
+            ready.append(task)
+        else:
+            missing = ", ".join(task.missing)
+            notices.append(
+                f"{task.name} is left out: its data are not here (harness data pull {missing}, "
+                "or harness data import FILE)"
+            )
+    if not ready:
+        raise ConfigError(f"no task of {', '.join(config.task)} is ready: {notices[0]}")
+    return ready, notices
+
+
+def _load(
+    config: RunConfig,
+    task: TaskInfo | None,
+    length: int,
+    seed: int,
+    *,
+    tokenizer: Tokenizer,
+    max_positions: int,
+) -> TaskExamples:
+    from harness.examples import examples_from_file, load_examples
+
+    if task is None:
+        return examples_from_file(
+            Path(str(config.data)),
+            limit=config.limit,
+            tokenizer=tokenizer,
+            max_positions=max_positions,
+        )
+    return load_examples(
+        task,
+        length=length,
+        seed=seed,
+        limit=config.limit,
+        tokenizer=tokenizer,
+        max_positions=max_positions,
+    )
+
+
+def _check_speculator(models: ResolvedModels, tokenizer: Tokenizer) -> None:
+    """Refuse a speculator with another tokenizer: scores could not be mapped token by token."""
+    if models.speculator == models.target:
+        return
+    from harness.tokenizer import Tokenizer
+
+    other = Tokenizer.load(str(models.speculator))
+    if other.digest != tokenizer.digest:
+        raise ConfigError(
+            f"speculator {models.speculator_name} has another tokenizer than the target "
+            f"{models.target_name}: choose a speculator of the same family"
+        )
+
+
+@dataclass(frozen=True)
+class _CellBuilder:
+    """Makes the cells of one workload after another."""
+
+    config: RunConfig
+    models: ResolvedModels
+    variants: Sequence[Variant]
+    base: EngineSpec
+
+    def build(
+        self, examples: TaskExamples, length: int | None, seed: int
+    ) -> tuple[PlannedCell, ...]:
+        """Cells of one workload; each engine gets its own full-prefill reference first."""
+        references: dict[str, str] = {}
+        cells: dict[str, PlannedCell] = {}
+
+        def add(variant: Variant, spec: EngineSpec) -> None:
+            is_reference = variant.method_name == REFERENCE
+            plain = replace(spec, attention="dense", prefill="standard", options=())
+            if self.config.reference and not is_reference and plain.engine not in references:
+                add(self.variants[0], plain)
+            record = self._record(variant, spec, examples, length, seed)
+            if is_reference:
+                references[spec.engine] = record.cell_id
+            else:
+                record = replace(record, reference_cell_id=references.get(spec.engine))
+            cells.setdefault(record.cell_id, PlannedCell(record, variant.method, spec))
+
+        for variant in self.variants:
+            add(variant, variant.method.engine_spec(self.base))
+        return tuple(cells.values())
+
+    def _record(
+        self,
+        variant: Variant,
+        spec: EngineSpec,
+        examples: TaskExamples,
+        length: int | None,
+        seed: int,
+    ) -> CellRecord:
+        needs = variant.method.needs
+        uses_speculator = "scorer" in needs or "speculator" in needs
+        options = json.loads(json.dumps(variant.options, default=str))
+        digests = self.models.digests
+        identity = {
+            "schema": SCHEMA_VERSION,
+            "task": examples.task.name,
+            "task_version": examples.task.version,
+            "data_digest": _data_digest(examples),
+            "length": length,
+            "seed": seed,
+            "method": variant.method_name,
+            "method_version": getattr(variant.method, "version", 1),
+            "options": options,
+            "method_seed": variant.method_seed if variant.method.stochastic else None,
+            "sample_seed": self.config.sample_seed,
+            "engine": spec.engine,
+            "dtype": spec.dtype,
+            "attention": spec.attention,
+            "prefill": spec.prefill,
+            "engine_options": [list(pair) for pair in spec.options],
+            "target": digests.get("target"),
+            "speculator": digests.get("speculator") if uses_speculator else None,
+        }
+        elsewhere = spec.engine != self.base.engine
+        return CellRecord(
+            cell_id=canonical_digest(identity)[:16],
+            task=examples.task.name,
+            group=examples.task.group,
+            category=examples.task.category,
+            metric=examples.task.metric,
+            length=length,
+            arm=f"{variant.arm}@{spec.engine}" if elsewhere else variant.arm,
+            method=variant.method_name,
+            options=options,
+            keep=variant.keep,
+            look_ahead=variant.look_ahead,
+            seed=seed,
+            method_seed=variant.method_seed,
+            sample_seed=self.config.sample_seed,
+            engine=spec.engine,
+            dtype=spec.dtype,
+            target=self.models.target_name,
+            speculator=self.models.speculator_name if uses_speculator else None,
+            budget_kind=str(variant.method.budget_kind),
+            improves_ttft=variant.method.improves_ttft,
+            reference_cell_id=None,
+            identity=identity,
+        )

@@ -1,0 +1,85 @@
+"""Progress with an ETA on standard error: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+LINE_EVERY_S = 15.0
+
+
+class RunProgress:
+    """Counts work in weighted units (a full prefill weighs more than a sparse one).
+
+    The ETA is elapsed time × units left / units done, over the units done in this session.
+    """
+
+    def __init__(self, total: float, requests: int, *, quiet: bool = False) -> None:
+        self.total = max(total, 1e-9)
+        self.requests = requests
+        self.quiet = quiet
+        self._done = 0.0
+        self._count = 0
+        self._start = time.monotonic()
+        self._last_line = self._start
+        self._what = ""
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        console = Console(stderr=True)
+        if console.is_terminal and not self.quiet:
+            self._bar = Progress(
+                TextColumn("{task.fields[what]}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[eta]}"),
+                TimeElapsedColumn(),
+                console=console,
+            )
+            self._bar.add_task("", total=self.requests, what="", eta="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, what: str) -> None:
+        """Name what is going on now."""
+        self._what = what
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], what=what)
+        elif not self.quiet:
+            print(f"harness: {what}", file=sys.stderr, flush=True)
+
+    def advance(self, units: float, requests: int = 1) -> None:
+        """Count finished work."""
+        self._done += units
+        self._count += requests
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._count, eta=f"ETA {self.eta()}")
+        elif not self.quiet and time.monotonic() - self._last_line > LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            print(
+                f"harness: {self._count} of {self.requests}, {self._what}, ETA {self.eta()}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def eta(self) -> str:
+        """Return minutes and seconds left, or ``?`` before anything is done."""
+        if not self._done:
+            return "?"
+        left = (self.total - self._done) * (time.monotonic() - self._start) / self._done
+        minutes, seconds = divmod(max(0, round(left)), 60)
+        return f"{minutes}:{seconds:02d}"

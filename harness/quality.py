@@ -1,0 +1,154 @@
+"""The quality protocol: every example of a cell, in batches, scored as it comes in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.engines.base import Engine, Generation, Sampling
+from harness.methods.base import MethodContext
+from harness.plan import PlannedCell
+from harness.prompts import PreparedPair, PreparedPrompt, Prompt
+from harness.receipts import Receipt, Status
+from harness.records import QualityRecord
+from harness.segments import evidence_kept
+
+if TYPE_CHECKING:
+    from harness.examples import Example, TaskExamples
+
+
+def run_quality(
+    cell: PlannedCell,
+    examples: TaskExamples,
+    pending: Sequence[Example],
+    engine: Engine,
+    context: MethodContext,
+) -> Iterator[QualityRecord]:
+    """Yield one record for each pending example, in the order in which they finish.
+
+    The method prepares while the engine generates: prompts are pulled as the engine has room.
+    An example that the method does not support is recorded without a score, never run.
+    """
+    protocol = _Quality(cell, examples, engine, context)
+    generate = [example for example in pending if example.kind == "generate"]
+    for sampling in dict.fromkeys(example.sampling for example in generate):
+        batch = [example for example in generate if example.sampling == sampling]
+        yield from protocol.generate(batch, sampling)
+    for example in pending:
+        if example.kind == "loglikelihood":
+            yield protocol.loglikelihood(example)
+
+
+@dataclass
+class _Quality:
+    cell: PlannedCell
+    examples: TaskExamples
+    engine: Engine
+    context: MethodContext
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+    refused: list[PreparedPrompt] = field(default_factory=list)
+
+    def generate(self, batch: Sequence[Example], sampling: Sampling) -> Iterator[QualityRecord]:
+        by_id = {example.record.example_id: example for example in batch}
+        prompts = self._prepared([example.prompt for example in batch])
+        for generation in self.engine.generate(prompts, sampling):
+            example = by_id[generation.example_id]
+            yield self._generated(example, generation, self.receipts.pop(generation.example_id))
+        yield from map(self._refusal, self.refused)
+        self.refused.clear()
+
+    def _prepared(self, prompts: Sequence[Prompt]) -> Iterator[PreparedPrompt]:
+        for prepared in self.cell.method.prepare(prompts, self.context):
+            if prepared.receipt.status is Status.UNSUPPORTED:
+                self.refused.append(prepared)
+            else:
+                self.receipts[prepared.example_id] = prepared.receipt
+                yield prepared
+
+    def _generated(
+        self, example: Example, generation: Generation, receipt: Receipt
+    ) -> QualityRecord:
+        counters = {**receipt.counters, **generation.counters}
+        record = self._record(
+            example,
+            self.examples.score(example, generation.text),
+            replace(receipt, counters=counters),
+        )
+        return replace(
+            record,
+            text=generation.text,
+            token_count=len(generation.token_ids),
+            output_digest=_digest(generation.token_ids),
+            finish_reason=generation.finish_reason,
+        )
+
+    def loglikelihood(self, example: Example) -> QualityRecord:
+        """One selection per distinct context serves all its continuations (ALGORITHM.md)."""
+        contexts = {pair.prompt.text: pair.prompt for pair in example.pairs}
+        pruned = dict(
+            zip(
+                contexts,
+                self.cell.method.prepare(list(contexts.values()), self.context),
+                strict=True,
+            )
+        )
+        for prepared in pruned.values():
+            if prepared.receipt.status is Status.UNSUPPORTED:
+                return self._refusal(prepared)
+        pairs = [PreparedPair(pruned[p.prompt.text], p.continuation) for p in example.pairs]
+        results = list(self.engine.loglikelihood(pairs))
+        metrics = self.examples.score(example, [(r.logprob, r.is_greedy) for r in results])
+        best = example.pairs[int(np.argmax([r.logprob for r in results]))].continuation
+        return replace(
+            self._record(example, metrics, pairs[0].context.receipt),
+            text=self.context.tokenizer.decode(best),
+            token_count=len(best),
+            output_digest=_digest(best),
+            finish_reason="loglikelihood",
+        )
+
+    def _record(
+        self, example: Example, metrics: dict[str, float], receipt: Receipt
+    ) -> QualityRecord:
+        """Return a scored record; ``metrics`` has the primary one first."""
+        return QualityRecord(
+            cell_id=self.cell.record.cell_id,
+            example_id=example.record.example_id,
+            text=None,
+            token_count=None,
+            output_digest=None,
+            score=next(iter(metrics.values())),
+            metrics=metrics,
+            evidence_kept=self._evidence_kept(example.prompt, receipt),
+            receipt=receipt,
+        )
+
+    def _evidence_kept(self, prompt: Prompt, receipt: Receipt) -> float | None:
+        segments = prompt.segments
+        if segments is None or not segments.evidence or receipt.kept_spans is None:
+            return None
+        _, offsets = self.context.tokenizer.encode_with_offsets(prompt.text)
+        return evidence_kept(segments, offsets, receipt.kept_spans)
+
+    def _refusal(self, prepared: PreparedPrompt) -> QualityRecord:
+        return QualityRecord(
+            cell_id=self.cell.record.cell_id,
+            example_id=prepared.example_id,
+            text=None,
+            token_count=None,
+            output_digest=None,
+            score=None,
+            metrics={},
+            evidence_kept=None,
+            receipt=prepared.receipt,
+            reason=prepared.receipt.reason,
+        )
+
+
+def _digest(token_ids: Sequence[int]) -> str:
+    """sha256 of the token ids: two outputs are identical only where their tokens are."""
+    return hashlib.sha256(np.asarray(token_ids, dtype="<i4").tobytes()).hexdigest()
