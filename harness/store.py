@@ -204,6 +204,12 @@ class Store:
         """Yield quality records, of one cell or all."""
         yield from map(schema.read_quality, self._of_cell("quality", cell_id))
 
+    def quality_of(self, cell_id: str, example_id: str) -> QualityRecord | None:
+        """Return the quality record of one pair, or None."""
+        place = "cell_id = ? AND example_id = ?"
+        row = self._select("quality", place, (cell_id, example_id)).fetchone()
+        return None if row is None else schema.read_quality(row)
+
     def latency(self, cell_id: str | None = None) -> Iterator[LatencyRecord]:
         """Yield latency records, of one cell or all."""
         yield from map(schema.read_latency, self._of_cell("latency", cell_id))
