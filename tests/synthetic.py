@@ -218,7 +218,7 @@ def _receipt(arm: Arm, example: ExampleRecord, index: int) -> Receipt:
     )
 
 
-def _quality(
+def _quality(  # noqa: PLR0917 - a helper of tests
     build: Build, cell: CellRecord, arm: Arm, example: ExampleRecord, made_up: float, index: int
 ) -> QualityRecord:
     score: float | None = float(made_up)
