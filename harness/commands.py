@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from harness.config import RunConfig
 from harness.errors import ConfigError, ExitCode
@@ -64,7 +65,7 @@ def run_and_report(
     Standard output carries the table, or with ``json_output`` one JSON object and nothing else:
     whatever libraries or child processes print goes to standard error.
     """
-    with _stdout_for_the_result() as result:
+    with result_stream() as result:
         from harness.plan import build_plan
 
         plan = build_plan(config, overrides)
@@ -98,7 +99,7 @@ def _announce(plan: Plan) -> None:
             print(f"harness: {line}", file=sys.stderr)
 
 
-def _print_table(summary: Mapping[str, Any], plan: Plan, stream: Any) -> None:
+def _print_table(summary: Mapping[str, Any], plan: Plan, stream: TextIO) -> None:
     from rich.console import Console
 
     from harness.report.terminal import render_table
@@ -110,18 +111,19 @@ def _print_table(summary: Mapping[str, Any], plan: Plan, stream: Any) -> None:
     console.print(f"Run written to {summary['path']}", markup=False, highlight=False)
 
 
-class _stdout_for_the_result:  # noqa: N801  (used like a function)
-    """Point file descriptor 1 at standard error; hand out the real standard output."""
+@contextmanager
+def result_stream() -> Iterator[TextIO]:
+    """Point file descriptor 1 at standard error; hand out the real standard output.
 
-    def __enter__(self) -> Any:
+    Standard output then carries the result alone, whatever libraries and child processes print.
+    """
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with os.fdopen(os.dup(saved), "w", encoding="utf-8", errors="replace") as stream:
+            yield stream
+    finally:
         sys.stdout.flush()
-        self._saved = os.dup(1)
-        os.dup2(2, 1)
-        self._stream = os.fdopen(os.dup(self._saved), "w", encoding="utf-8", errors="replace")
-        return self._stream
-
-    def __exit__(self, *_: object) -> None:
-        sys.stdout.flush()
-        self._stream.close()
-        os.dup2(self._saved, 1)
-        os.close(self._saved)
+        os.dup2(saved, 1)
+        os.close(saved)
