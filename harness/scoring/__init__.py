@@ -1,0 +1,1 @@
+"""Metrics that score as the benchmarks' official code does; pure functions of text."""

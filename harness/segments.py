@@ -1,0 +1,174 @@
+"""Where a prompt's parts stand: from a task's texts to character spans in the final prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import DataError
+from harness.prompts import Segments, Span
+
+Parts = Mapping[str, Sequence[Any]]
+"""What a task folder's ``segments(doc)`` returns: texts by role, in their order in the prompt.
+
+Roles are ``instruction``, ``documents``, ``question`` and ``evidence``. An evidence item is a
+text that stands in some document, or ``(index of the document, text)``.
+"""
+
+ROLES = ("instruction", "documents", "question", "evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was taken out of a text: characters [start, stop)."""
+
+    start: int
+    stop: int
+
+    def map(self, span: Span) -> Span | None:
+        """Where ``span`` stands after the cut; None where nothing is left of it."""
+        removed = self.stop - self.start
+        start = span.start if span.start < self.start else max(self.start, span.start - removed)
+        stop = span.stop if span.stop <= self.start else max(self.start, span.stop - removed)
+        return Span(start, stop) if stop > start else None
+
+
+NO_CUT = Cut(0, 0)
+
+
+def locate(parts: Parts, user: str, *, task: str) -> Segments:
+    """Find a task's parts in the user's text.
+
+    The instruction is searched from the start, documents one after the other, the question from
+    the end, evidence inside its document (or the first document that holds it, in order).
+
+    Raises
+    ------
+    DataError
+        Where a text does not stand where it should: the task's ``segments`` is wrong.
+    """
+    unknown = set(parts) - set(ROLES)
+    if unknown:
+        raise DataError(f"{task}: segments names {sorted(unknown)}, which is no part of a prompt")
+    documents = _in_order(parts.get("documents", ()), user, task)
+    return Segments(
+        instruction=_in_order(parts.get("instruction", ()), user, task),
+        documents=documents,
+        question=_from_end(parts.get("question", ()), user, task),
+        evidence=_evidence(parts.get("evidence", ()), user, documents, task),
+    )
+
+
+def place(segments: Segments, user: str, rendered: str, *, cut: Cut = NO_CUT) -> Segments:
+    """Move spans of the user's text into the rendered prompt, which holds it (perhaps cut).
+
+    ``user`` is the whole text that the spans refer to. Every span is checked by substring,
+    except where the cut went through it.
+    """
+    shown = user[: cut.start] + user[cut.stop :]
+    offset, trimmed = _offset(shown, rendered)
+
+    def moved(spans: Iterable[Span]) -> tuple[Span, ...]:
+        out: list[Span] = []
+        for span in spans:
+            inside = cut.map(span)
+            if inside is None:
+                continue
+            start = max(inside.start - trimmed, 0) + offset
+            stop = min(inside.stop - trimmed + offset, len(rendered))
+            kept = shown[inside.start : inside.stop].strip()
+            if kept not in rendered[start:stop]:
+                raise DataError("a segment is not where it should be in the templated prompt")
+            out.append(Span(start, stop))
+        return tuple(out)
+
+    return Segments(**{role: moved(getattr(segments, role)) for role in ROLES})
+
+
+def _offset(shown: str, rendered: str) -> tuple[int, int]:
+    """Where the user's text starts in the prompt, and how much a template trimmed in front."""
+    at = rendered.find(shown)
+    if at >= 0:
+        return at, 0
+    bare = shown.strip()
+    at = rendered.find(bare)
+    if at < 0:
+        raise DataError("the chat template changes the user's text; segments cannot be placed")
+    return at, len(shown) - len(shown.lstrip())
+
+
+def _in_order(texts: Iterable[str], user: str, task: str) -> tuple[Span, ...]:
+    spans: list[Span] = []
+    at = 0
+    for text in texts:
+        start = user.find(text, at)
+        if start < 0:
+            raise _not_found(task, text)
+        spans.append(Span(start, start + len(text)))
+        at = start + len(text)
+    return tuple(spans)
+
+
+def _from_end(texts: Iterable[str], user: str, task: str) -> tuple[Span, ...]:
+    spans: list[Span] = []
+    for text in texts:
+        start = user.rfind(text)
+        if start < 0:
+            raise _not_found(task, text)
+        spans.append(Span(start, start + len(text)))
+    return tuple(spans)
+
+
+def _evidence(
+    items: Iterable[Any], user: str, documents: tuple[Span, ...], task: str
+) -> tuple[Span, ...]:
+    spans: set[Span] = set()
+    for item in items:
+        index, text = (None, item) if isinstance(item, str) else (int(item[0]), str(item[1]))
+        where = documents if index is None else documents[index : index + 1]
+        starts = (user.find(text, doc.start, doc.stop) for doc in where)
+        start = next((s for s in starts if s >= 0), None)
+        if start is None:
+            raise _not_found(task, text)
+        spans.add(Span(start, start + len(text)))
+    return tuple(sorted(spans))
+
+
+def _not_found(task: str, text: str) -> DataError:
+    shown = text if len(text) <= 60 else f"{text[:57]}…"
+    return DataError(f"{task}: segments names a text that is not in the prompt: {shown!r}")
+
+
+def evidence_kept(
+    segments: Segments | None,
+    offsets: Sequence[tuple[int, int]],
+    kept_spans: Iterable[tuple[int, int]] | None,
+) -> float | None:
+    """Share of the gold evidence's tokens that a method kept, in [0, 1].
+
+    A token belongs to the evidence where it shares a character with it.
+
+    Parameters
+    ----------
+    offsets
+        Half-open character spans of the prompt's M tokens.
+    kept_spans
+        Half-open spans of kept token indices (:attr:`harness.receipts.Receipt.kept_spans`).
+
+    Returns
+    -------
+    float or None
+        None where the task names no evidence or the method keeps no tokens as such.
+    """
+    if segments is None or not segments.evidence or kept_spans is None:
+        return None
+    gold = {
+        index
+        for index, (start, stop) in enumerate(offsets)
+        if any(start < span.stop and stop > span.start for span in segments.evidence)
+    }
+    if not gold:
+        return None
+    kept = {index for start, stop in kept_spans for index in range(start, stop)}
+    return len(gold & kept) / len(gold)
