@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import shutil
 from collections.abc import Callable
@@ -59,7 +58,7 @@ def _python() -> list[Finding]:
 def _processor() -> list[Finding]:
     facts = provenance.machine()
     gpus = facts["gpus"]
-    flags = _cpu_flags()
+    flags = set(cpu.report()["flags"])
     wanted = {"avx512f": "AVX-512", "avx512_bf16": "AVX-512 BF16", "amx_bf16": "AMX BF16"}
     have = [name for flag, name in wanted.items() if flag in flags]
     lack = [name for flag, name in wanted.items() if flag not in flags]
@@ -72,35 +71,16 @@ def _processor() -> list[Finding]:
     return found
 
 
-def _cpu_flags() -> set[str]:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("flags"):
-                return set(line.partition(":")[2].split())
-    except OSError:
-        pass
-    return set()
-
-
 def _threads() -> list[Finding]:
-    binding = os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or cpu.thread_binding()
-    found = [Finding("threads", "ok", f"bound to cores {binding}; waiting threads do not spin")]
-    tcmalloc = cpu.find_tcmalloc()
-    openmp = cpu.find_intel_openmp()
-    for name, path in (("tcmalloc", tcmalloc), ("OpenMP runtime", openmp)):
-        if path is None:
-            found.append(
-                Finding(
-                    name,
-                    "warn",
-                    "not found: prefill on CPU runs at a fraction of its speed",
-                    "apt-get install -y libtcmalloc-minimal4"
-                    if name == "tcmalloc"
-                    else "pip install intel-openmp",
-                )
-            )
-        else:
+    facts = cpu.report()
+    waiting = facts["wait_policy"]
+    found = [Finding("threads", "ok", f"bound to cores {facts['binding']}; waiting is {waiting}")]
+    for name, path in facts["preload"].items():
+        if path is not None:
             found.append(Finding(name, "ok", f"preloaded for engines from {path}"))
+        elif name in facts["missing"]:
+            text = "not found: prefill on CPU runs at a fraction of its speed"
+            found.append(Finding(name, "warn", text, facts["missing"][name]))
     return found
 
 

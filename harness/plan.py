@@ -168,9 +168,11 @@ def _load(
     tokenizer: Tokenizer,
     max_positions: int,
 ) -> TaskExamples:
-    from harness.examples import examples_from_file, load_examples
+    from harness.examples import load_examples
 
     if task is None:
+        from harness.examples import examples_from_file
+
         return examples_from_file(
             Path(str(config.data)),
             limit=config.limit,

@@ -1,0 +1,40 @@
+"""Full prefill: the reference that every delta and speed-up refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from harness.methods.base import MethodContext
+from harness.methods.costs import prefill_cost, target_shape
+from harness.methods.pruning import STRICT, ShapesPrompt
+from harness.prompts import PreparedPrompt, Prompt
+from harness.receipts import BudgetKind, Receipt, Status
+
+
+@dataclass(frozen=True, config=STRICT)
+class Full(ShapesPrompt):
+    """Prefill every token, on the engine's ordinary path, with no positions given."""
+
+    name: ClassVar[str] = "full"
+    budget_kind: ClassVar[BudgetKind] = BudgetKind.NONE
+    needs: ClassVar[frozenset[str]] = frozenset()
+    stochastic: ClassVar[bool] = False
+    improves_ttft: ClassVar[bool] = False
+
+    def prepare(
+        self, prompts: Sequence[Prompt], context: MethodContext
+    ) -> Iterator[PreparedPrompt]:
+        """Yield each prompt as it is."""
+        for prompt in prompts:
+            length = len(prompt.token_ids)
+            receipt = Receipt(
+                method=self.name,
+                status=Status.KEPT_ALL,
+                keep_achieved=1.0,
+                cost=prefill_cost(length, length, target_shape(context)),
+                kept_spans=((0, length),) if length else (),
+            )
+            yield PreparedPrompt(prompt.example_id, prompt.token_ids, None, length, receipt)
