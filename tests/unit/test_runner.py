@@ -1,0 +1,216 @@
+"""The runner on the fake engine: nothing lost, nothing doubled, failures contained."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.config import RunConfig
+from harness.engines.fake import FakeEngine
+from harness.errors import ConfigError, EngineRefusedError, StoreError
+from harness.plan import Plan, build_plan
+from harness.prompts import PreparedPrompt
+from harness.records import CellStatus
+from harness.runner import execute
+from harness.session import open_run
+from harness.store import FILE_NAME, Store
+from harness.summary import summarize
+
+CONFIG = RunConfig(
+    task=("ruler_niah_single_1",),
+    length=(1024,),
+    arms={"full": {}, "specprefill": {}},
+    keep=(0.1, 0.3),
+    limit=5,
+    latency_samples=2,
+    preset="smollm2",
+    engine="fake",
+)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """A plan of three cells on the fake engine."""
+    return build_plan(CONFIG)
+
+
+def run(plan: Plan, folder: Path) -> tuple[int, int]:
+    """Run or resume; return new generations and new timed requests."""
+    with open_run(plan, folder) as store:
+        outcome = execute(plan, store, quiet=True)
+    return outcome.generated, outcome.timed
+
+
+def counts(folder: Path) -> tuple[int, int]:
+    """Quality and latency records in a store."""
+    with Store.open(folder) as store:
+        return len(list(store.quality())), len(list(store.latency()))
+
+
+def test_a_run_and_its_repeats(plan: Plan, tmp_path: Path) -> None:
+    """Each pair is recorded once; repeating the command generates nothing and shows the same."""
+    assert run(plan, tmp_path) == (15, 16)
+    with Store.open(tmp_path) as store:
+        first = summarize(store).to_json()
+        assert {str(cell.status) for cell in store.cells()} == {"done"}
+    assert run(plan, tmp_path) == (0, 0)
+    assert counts(tmp_path) == (15, 16)
+    with Store.open(tmp_path) as store:
+        assert summarize(store).to_json() == first
+
+
+def test_selection_decides_what_the_engine_reads(plan: Plan, tmp_path: Path) -> None:
+    """The fake speculator likes digits, so the needle survives and every arm scores 1."""
+    run(plan, tmp_path)
+    with Store.open(tmp_path) as store:
+        assert {record.score for record in store.quality()} == {1.0}
+        kept = {record.receipt.keep_achieved for record in store.quality()}
+    assert len(kept) == 3
+
+
+def test_stages_add_up_to_ttft(plan: Plan, tmp_path: Path) -> None:
+    """A request's score, select, prefill and other seconds sum to its TTFT."""
+    run(plan, tmp_path)
+    with Store.open(tmp_path) as store:
+        for record in store.latency():
+            assert sum(record.stages_s.values()) == pytest.approx(record.ttft_s)
+            assert record.order == ("ABBA", "BAAB")[record.block % 2]
+            letter = record.order[record.slot]
+            assert record.role == {"A": "reference", "B": "arm"}[letter]
+
+
+def _killed_run(plan: Plan, folder: Path, after_s: float) -> None:
+    """Run in a child and kill it after ``after_s`` seconds, at whatever it does then."""
+    child = os.fork()
+    if child == 0:
+        try:
+            run(plan, folder)
+        finally:
+            os._exit(0)
+    time.sleep(after_s)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_killed_at_random_moments(plan: Plan, tmp_path: Path) -> None:
+    """50 kills at random moments: every resume ends with each pair once and the same scores."""
+    whole = tmp_path / "whole"
+    start = time.monotonic()
+    run(plan, whole)
+    duration = time.monotonic() - start
+    with Store.open(whole) as store:
+        expected = {(q.cell_id, q.example_id, q.output_digest) for q in store.quality()}
+    rng = random.Random(7)
+    for number in range(50):
+        folder = tmp_path / str(number)
+        _killed_run(plan, folder, rng.uniform(0, 1.2 * duration))
+        before = counts(folder) if (folder / FILE_NAME).exists() else (0, 0)
+        generated, timed = run(plan, folder)
+        assert (before[0] + generated, before[1] + timed) == (15, 16) == counts(folder)
+        with Store.open(folder) as store:
+            found = {(q.cell_id, q.example_id, q.output_digest) for q in store.quality()}
+        assert found == expected
+
+
+@pytest.fixture
+def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that breaks on sparse prompts."""
+    real = FakeEngine._generate
+
+    def generate(self: FakeEngine, prompt: PreparedPrompt, *rest: object, **named: object):
+        if prompt.positions is not None:
+            raise RuntimeError("out of memory\nwhile allocating")
+        return real(self, prompt, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FakeEngine, "_generate", generate)
+
+
+@pytest.mark.usefixtures("breaking")
+def test_a_failed_cell_does_not_lose_the_others(plan: Plan, tmp_path: Path) -> None:
+    """The failed cells carry their reason in one line; the good one is complete."""
+    with open_run(plan, tmp_path) as store:
+        outcome = execute(plan, store, quiet=True)
+        cells = {cell.arm: cell for cell in store.cells()}
+    assert len(outcome.failed) == 2
+    assert cells["full"].status is CellStatus.DONE
+    assert cells["specprefill-k10-lah8"].status is CellStatus.FAILED
+    assert cells["specprefill-k10-lah8"].reason == "RuntimeError: out of memory while allocating"
+
+
+def test_a_resume_tries_only_what_failed(
+    plan: Plan, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """After the cause is gone, a resume runs the failed cells and nothing else."""
+    request.getfixturevalue("breaking")
+    run(plan, tmp_path)
+    request.getfixturevalue("monkeypatch").undo()
+    assert run(plan, tmp_path) == (10, 16)
+    with Store.open(tmp_path) as store:
+        assert {str(cell.status) for cell in store.cells()} == {"done"}
+
+
+@pytest.mark.usefixtures("breaking")
+def test_fail_fast_stops(plan: Plan, tmp_path: Path) -> None:
+    """With fail_fast the first failure ends the run."""
+    with open_run(plan, tmp_path) as store, pytest.raises(RuntimeError):
+        execute(plan, store, fail_fast=True, quiet=True)
+
+
+def test_an_engine_that_refuses_fails_its_cells(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that does not start fails every cell of its own, with its reason."""
+
+    def refuse(*_: object) -> None:
+        raise EngineRefusedError("no memory for the KV cache")
+
+    monkeypatch.setattr(FakeEngine, "open", refuse)
+    with open_run(plan, tmp_path) as store:
+        outcome = execute(plan, store, quiet=True)
+    assert set(outcome.failed.values()) == {"no memory for the KV cache"}
+
+
+def test_another_configuration_is_not_mixed_in(plan: Plan, tmp_path: Path) -> None:
+    """A folder that holds another run is refused, with the option that differs."""
+    run(plan, tmp_path)
+    other = replace(plan, config=CONFIG.model_copy(update={"limit": 4}))
+    with pytest.raises(ConfigError, match=r"limit differs"), open_run(other, tmp_path):
+        pass
+
+
+def test_other_code_is_refused_unless_allowed(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resuming with other code needs --allow-mixed-code, and the run then names both."""
+    run(plan, tmp_path)
+    monkeypatch.setattr("harness.provenance.commit", lambda: "abc (0123456789ab)")
+    with pytest.raises(ConfigError, match="--allow-mixed-code"), open_run(plan, tmp_path):
+        pass
+    with open_run(plan, tmp_path, allow_mixed_code=True) as store:
+        assert len(store.run().commits) == 2
+
+
+def test_two_writers_are_refused(plan: Plan, tmp_path: Path) -> None:
+    """A second process cannot write to the same folder."""
+    with (
+        open_run(plan, tmp_path),
+        pytest.raises(StoreError, match="another process"),
+        open_run(plan, tmp_path),
+    ):
+        pass
+
+
+def test_a_damaged_store_is_set_aside(plan: Plan, tmp_path: Path) -> None:
+    """The damaged file keeps its bytes under another name; the next run starts anew."""
+    (tmp_path / FILE_NAME).write_bytes(b"garbage" * 100)
+    with pytest.raises(StoreError, match=r"kept as store\.sqlite\.damaged"):
+        run(plan, tmp_path)
+    (kept,) = tmp_path.glob("store.sqlite.damaged-*")
+    assert kept.read_bytes() == b"garbage" * 100
+    assert run(plan, tmp_path) == (15, 16)
