@@ -1,0 +1,299 @@
+"""The vLLM engine: sparse requests at their original positions, in unmodified vLLM."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
+from harness.errors import ConfigError
+from harness.prompts import PreparedPair, PreparedPrompt
+from harness.specprefill.vllm import flavour
+from harness.specprefill.vllm.host import Host, HostOptions
+from harness.specprefill.vllm.modelinfo import model_digest, read_config
+from harness.specprefill.vllm.refusals import check_target
+from harness.specprefill.vllm.wire import (
+    POSITIONS_KEY,
+    encode_positions,
+    positions_salt,
+    unique_salt,
+)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the engine is asked for: tokens, their positions, where decoding goes on."""
+
+    example_id: str
+    token_ids: tuple[int, ...]
+    positions: tuple[int, ...] | None
+    resume: int
+
+
+class VllmEngine:
+    """A target model in vLLM (implements ``harness.engines.base.Engine``)."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._numbers = itertools.count()
+
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Start the engine that ``spec`` asks for; tens of seconds on a CPU.
+
+        ``spec.options`` may set what :class:`HostOptions` has (``kv_tokens``, ``max_num_seqs``,
+        ``max_num_batched_tokens``, ``prefix_caching``, ``tensor_parallel``, ``load_format`` …).
+
+        Raises
+        ------
+        EngineRefusedError
+            The target reads positions in a way that SpecPrefill cannot serve.
+        HarnessError
+            The model, its range or an option does not fit; nothing is left running.
+        """
+        cls.check(spec)
+        return cls(Host.start(HostOptions.from_spec(spec, "target")))
+
+    @staticmethod
+    def check(spec: EngineSpec) -> None:
+        """Refuse what this engine cannot serve, from ``config.json`` alone.
+
+        Raises
+        ------
+        EngineRefusedError
+            Sliding-window, M-RoPE, MLA and hybrid targets (ALGORITHM.md, Prefill).
+        ConfigError
+            Another attention path or prefill strategy than the plain ones.
+        """
+        if spec.attention != "dense" or spec.prefill != "standard":
+            raise ConfigError(
+                f"the vllm engine has no attention path {spec.attention!r} with prefill "
+                f"{spec.prefill!r}: it has 'dense' with 'standard'"
+            )
+        check_target(spec.target, read_config(spec.target))
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Engine, version, dtype, device and model digest, for the records."""
+        found = flavour.require()
+        return {
+            "engine": "vllm",
+            "version": f"{found.distribution} {found.version}",
+            "dtype": self._host.options.dtype,
+            "device": found.device,
+            "model_digest": model_digest(self._host.options.model),
+        }
+
+    def generate(
+        self, prompts: Iterable[PreparedPrompt], sampling: Sampling
+    ) -> Iterator[Generation]:
+        """Generate for each prompt; yields in completion order.
+
+        Prompts are pulled while earlier ones run in the engine's own process, so that whatever
+        makes the prompts (the speculator) works at the same time.
+        """
+        live: dict[str, tuple[str, _Request]] = {}
+        requests = (self._admit(prompt, sampling.max_tokens) for prompt in prompts)
+        params = self._params(sampling)
+        try:
+            for output in self._run(requests, params, live):
+                internal, request = live.pop(output.request_id)
+                yield _generation(output, request, self._counters(internal, request))
+        finally:
+            self._host.abort([internal for internal, _ in live.values()])
+
+    def loglikelihood(self, pairs: Iterable[PreparedPair]) -> Iterator[LogLikelihood]:
+        """Score continuations at their original positions; yields in the order of ``pairs``."""
+        from vllm import SamplingParams
+
+        params = SamplingParams(
+            max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False, **_final_only()
+        )
+        live: dict[str, tuple[str, _Request]] = {}
+        lengths: dict[str, int] = {}
+        done: dict[str, LogLikelihood] = {}
+        order: list[str] = []
+
+        def requests() -> Iterator[_Request]:
+            for number, pair in enumerate(pairs):
+                name = str(number)
+                order.append(name)
+                lengths[name] = len(pair.continuation)
+                yield self._admit_pair(pair, name)
+
+        try:
+            for output in self._run(requests(), params, live):
+                _, request = live.pop(output.request_id)
+                done[request.example_id] = _loglikelihood(output, lengths[request.example_id])
+                while order and order[0] in done:
+                    yield done.pop(order.pop(0))
+        finally:
+            self._host.abort([internal for internal, _ in live.values()])
+
+    def time_one(self, prompt: PreparedPrompt, sampling: Sampling) -> Generation:
+        """Generate for one prompt alone, with a cold cache, filling ``ttft_s`` and times."""
+        from vllm.sampling_params import RequestOutputKind
+
+        request = self._admit(prompt, sampling.max_tokens)
+        params = self._params(sampling)
+        params.output_kind = RequestOutputKind.CUMULATIVE
+        began = time.perf_counter()
+        _, internal = self._add(request, params, salt=unique_salt())
+        times: list[float] = []
+        finished = None
+        try:
+            while finished is None:
+                for output in self._host.step():
+                    now = time.perf_counter() - began
+                    times += [now] * (len(output.outputs[0].token_ids) - len(times))
+                    finished = output if output.finished else None
+        finally:
+            if finished is None:
+                self._host.abort([internal])
+        counters = self._counters(internal, request)
+        return _generation(finished, request, counters, tuple(times))
+
+    def _run(
+        self, requests: Iterator[_Request], params: Any, live: dict[str, tuple[str, _Request]]
+    ) -> Iterator[Any]:
+        """Keep the engine fed and yield finished outputs; the caller takes them out of ``live``."""
+        exhausted = False
+        while True:
+            while not exhausted and self._has_room(live):
+                request = next(requests, None)
+                if request is None:
+                    exhausted = True
+                    break
+                name, internal = self._add(request, params)
+                live[name] = (internal, request)
+            if exhausted and not live:
+                return
+            for output in self._host.step():
+                if output.finished and output.request_id in live:
+                    yield output
+
+    def _has_room(self, live: Mapping[str, Any]) -> bool:
+        """Whether to pull another prompt before looking at outputs."""
+        if not live:
+            return True
+        return len(live) < self._host.options.max_num_seqs and not self._host.has_outputs()
+
+    def _add(self, request: _Request, params: Any, salt: str | None = None) -> tuple[str, str]:
+        """Queue a request; its name in outputs and its id in the workers."""
+        if request.positions is not None:
+            params = params.clone()
+            params.extra_args = {POSITIONS_KEY: encode_positions(request.positions, request.resume)}
+            salt = salt or positions_salt(request.positions)
+        name = f"r{next(self._numbers)}"
+        return name, self._host.add(name, request.token_ids, params, salt)
+
+    def _counters(self, internal: str, request: _Request) -> dict[str, int]:
+        """How many steps edited the request's positions, the least of all ranks."""
+        if request.positions is None:
+            return {}
+        ranks = self._host.rpc("specprefill_take_steps", [internal])
+        return {"positions_applied": min(rank[internal] for rank in ranks)}
+
+    def _admit(self, prompt: PreparedPrompt, max_tokens: int) -> _Request:
+        """Check a prompt against the target's range, in *original* positions."""
+        kept = len(prompt.token_ids)
+        positions = prompt.positions
+        resume = kept if positions is None else prompt.original_length
+        if not kept:
+            raise ConfigError(f"{prompt.example_id}: there are no tokens to prefill")
+        if positions is not None and len(positions) != kept:
+            raise ConfigError(f"{prompt.example_id}: {len(positions)} positions for {kept} tokens")
+        if positions is not None and not 0 <= positions[0] <= positions[-1] < resume:
+            raise ConfigError(
+                f"{prompt.example_id}: positions {positions[0]}…{positions[-1]} lie outside "
+                f"the prompt of {resume} tokens"
+            )
+        limit = self._host.options.max_model_len
+        if resume + max_tokens > limit:
+            raise ConfigError(
+                f"{prompt.example_id}: {resume} prompt tokens and {max_tokens} new ones exceed "
+                f"the target's {limit} positions: shorten the prompt or generate less"
+            )
+        return _Request(prompt.example_id, prompt.token_ids, positions, resume)
+
+    def _admit_pair(self, pair: PreparedPair, name: str) -> _Request:
+        # One token is decoded after the continuation: vLLM has no request without one.
+        context = self._admit(pair.context, len(pair.continuation) + 1)
+        resume = context.resume + len(pair.continuation)
+        positions = context.positions
+        if positions is not None:
+            positions = (*positions, *range(context.resume, resume))
+        return _Request(name, (*context.token_ids, *pair.continuation), positions, resume)
+
+    def _params(self, sampling: Sampling) -> Any:
+        from vllm import SamplingParams
+
+        return SamplingParams(
+            max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            stop=list(sampling.stop),
+            seed=sampling.seed,
+            ignore_eos=sampling.ignore_eos,
+            logprobs=0 if sampling.logprobs else None,
+            **_final_only(),
+        )
+
+    def close(self) -> None:
+        """End the engine and its processes. Idempotent."""
+        self._host.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _final_only() -> dict[str, Any]:
+    from vllm.sampling_params import RequestOutputKind
+
+    return {"output_kind": RequestOutputKind.FINAL_ONLY}
+
+
+def _generation(
+    output: Any,
+    request: _Request,
+    counters: Mapping[str, int],
+    times: tuple[float, ...] = (),
+) -> Generation:
+    completion = output.outputs[0]
+    tokens = tuple(completion.token_ids)
+    logprobs = None
+    if completion.logprobs is not None:
+        chosen = zip(tokens, completion.logprobs, strict=True)
+        logprobs = tuple(float(step[token].logprob) for token, step in chosen)
+    return Generation(
+        example_id=request.example_id,
+        token_ids=tokens,
+        text=completion.text,
+        finish_reason=completion.finish_reason or "unknown",
+        ttft_s=times[0] if times else None,
+        token_times_s=times,
+        logprobs=logprobs,
+        stages_s={"prefill": times[0]} if times else {},
+        counters=counters,
+    )
+
+
+def _loglikelihood(output: Any, length: int) -> LogLikelihood:
+    """Sum over the last ``length`` prompt tokens; rank 1 is the greedy choice."""
+    tokens = output.prompt_token_ids[-length:] if length else ()
+    steps = output.prompt_logprobs[-length:] if length else ()
+    if any(step is None for step in steps):
+        raise ConfigError("a continuation needs at least one context token before it")
+    chosen = [step[token] for token, step in zip(tokens, steps, strict=True)]
+    values = tuple(float(item.logprob) for item in chosen)
+    return LogLikelihood(
+        example_id=output.request_id,
+        logprob=sum(values),
+        is_greedy=all(item.rank == 1 for item in chosen),
+        token_logprobs=values,
+    )

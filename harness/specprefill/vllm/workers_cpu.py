@@ -1,0 +1,58 @@
+"""The CPU workers of target and speculator, by the names that ``worker_cls`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# vLLM's CPU worker sets up shared memory when it is imported, so it comes first.
+from vllm.v1.worker import cpu_worker
+from vllm.v1.worker.cpu_model_runner import CPUModelRunner
+
+from harness.specprefill.vllm.capture import CaptureMixin, CaptureResults
+from harness.specprefill.vllm.positions import PositionCounters, PositionsMixin
+
+
+class TargetCPURunner(PositionsMixin, CPUModelRunner):  # type: ignore[misc]
+    """CPU runner with original positions."""
+
+
+class SpeculatorCPURunner(CaptureMixin, CPUModelRunner):  # type: ignore[misc]
+    """CPU runner that keeps query rows."""
+
+
+class _OwnRunner(cpu_worker.CPUWorker):  # type: ignore[misc]
+    """CPU worker whose runner's class is ours.
+
+    ``CPUWorker.init_device`` builds its runner inline, so the name it looks up is exchanged for
+    the length of that call.
+    """
+
+    runner_class: type[Any]
+
+    def init_device(self) -> None:
+        with _exchanged(cpu_worker, "CPUModelRunner", self.runner_class):
+            super().init_device()
+
+
+@contextmanager
+def _exchanged(module: Any, name: str, value: Any) -> Iterator[None]:
+    original = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
+
+
+class TargetCPUWorker(PositionCounters, _OwnRunner):
+    """``worker_cls`` of the target on CPU."""
+
+    runner_class = TargetCPURunner
+
+
+class SpeculatorCPUWorker(CaptureResults, _OwnRunner):
+    """``worker_cls`` of the speculator on CPU."""
+
+    runner_class = SpeculatorCPURunner
