@@ -8,20 +8,20 @@ range are refused with the likely right name, before any engine starts.
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from harness.errors import ConfigError
 from harness.methods import METHODS
 from harness.methods.base import Method
 from harness.paths import package_or_checkout
+from harness.suggest import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ def build_method(name: str, options: Mapping[str, Any], *, where: str = "") -> M
     cls = method_class(name)
     model = _wrapped_config(cls)
     prefix = f"{where}: " if where else ""
+    known = option_defaults(name)
     for key in options:
-        if key not in option_defaults(name):
-            known = option_defaults(name)
+        if key not in known:
             raise ConfigError(f"{prefix}method {name} has no option {key!r}{nearest(key, known)}")
     try:
         built = cls(**options) if model is None else cls(model(**options))
     except ValidationError as error:
-        raise ConfigError(f"{prefix}method {name}: {first_fault(error)}") from error
+        raise ConfigError(f"{prefix}method {name}: {first_fault(error, model or cls)}") from error
     return cast(Method, built)
 
 
@@ -118,28 +118,29 @@ def option_defaults(name: str) -> dict[str, Any]:
     """Return the knobs of a method with their defaults, JSON-ready."""
     cls = method_class(name)
     model = _wrapped_config(cls)
-    if model is not None:
-        return model().model_dump(mode="json")
-    return {
-        f.name: f.default_factory() if callable(f.default_factory) else f.default
-        for f in dataclasses.fields(cls)
-    }
+    defaults = TypeAdapter(model or cls).dump_python((model or cls)(), mode="json")
+    return dict(defaults)
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean …?`` for the likeliest of ``known``, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=2, cutoff=0.5)
-    return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+def first_fault(error: ValidationError, model: Any = None) -> str:
+    """Say the first fault of a pydantic error in one line: where, what, and what was given.
 
-
-def first_fault(error: ValidationError) -> str:
-    """Say the first fault of a pydantic error in one line: where, what, and what was given."""
+    ``model`` is the pydantic model or dataclass that was validated, where its nested keys are to be suggested.
+    """
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"no option {where!r}{nearest(str(fault['loc'][-1]), _keys(model, fault['loc']))}"
     message = fault["msg"].removeprefix("Value error, ")
-    if not where:
-        return message
-    return f"option {where!r}: {message}, not {fault['input']!r}"
+    return f"option {where!r}: {message}, not {fault['input']!r}" if where else message
+
+
+def _keys(model: Any, loc: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that a nested option takes: pydantic models and dataclasses list them."""
+    for part in loc[:-1]:
+        info = getattr(model, "__pydantic_fields__", {}).get(str(part))
+        model = None if info is None else info.annotation
+    return list(getattr(model, "__pydantic_fields__", {}))
 
 
 def _read(path: Path) -> Arm:
@@ -156,7 +157,7 @@ def _read(path: Path) -> Arm:
     try:
         arm = _ArmFile(**raw)
     except ValidationError as error:
-        raise ConfigError(f"{path.name}: {first_fault(error)}") from error
+        raise ConfigError(f"{path.name}: {first_fault(error, _ArmFile)}") from error
     build_method(arm.method, arm.options, where=path.name)
     return Arm(path.stem, arm.method, arm.description, arm.options)
 

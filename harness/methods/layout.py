@@ -74,12 +74,12 @@ def token_offsets(
 
 
 def touching(
-    spans: Iterable[Span], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
+    spans: Iterable[tuple[int, int]], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> Mask:
     """Which tokens share a character with one of ``spans``: bool [M]."""
     mask = np.zeros(len(starts), dtype=bool)
     for span in spans:
-        mask |= (starts < span.stop) & (stops > span.start)
+        mask |= (starts < span[1]) & (stops > span[0])
     return mask
 
 

@@ -29,6 +29,7 @@ from harness.methods.pruning import (
     token_budget,
     unsupported,
 )
+from harness.methods.retrievers import model_is_here
 from harness.prompts import PreparedPrompt, Prompt, Span
 from harness.receipts import BudgetKind, Receipt, Status
 from harness.tokenizer import Tokenizer
@@ -39,6 +40,9 @@ TOLERANCE = 0.02
 ATTEMPTS = 8
 """Compressions that the search for the budget may cost."""
 
+
+PUBLISHED_CLASSIFIER = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank"
+"""The smaller of the two classifiers that the authors of LLMLingua-2 published."""
 
 PASSAGE_TOKENS = 200
 """Longest passage: one step of the package, whose first stage drops whole passages."""
@@ -67,13 +71,22 @@ class LlmLingua(ShapesPrompt):
 
     name: ClassVar[str] = "llmlingua"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
-    needs: ClassVar[frozenset[str]] = frozenset({"question", "documents", "package:llmlingua"})
+    needs: ClassVar[frozenset[str]] = frozenset(
+        {"question", "documents", "speculator", "package:llmlingua"}
+    )
     stochastic: ClassVar[bool] = False
     improves_ttft: ClassVar[bool] = True
 
     keep: Keep = 0.1
     variant: Variant = "llmlingua"
     compressor: str | None = None
+
+    def missing(self) -> str | None:
+        """Say which compressor is not on this machine; None where it is, or comes with a run."""
+        model = self._model(None)
+        if model is None or model_is_here(model):
+            return None
+        return f"no compressor {model}"
 
     def prepare(
         self, prompts: Sequence[Prompt], context: MethodContext
@@ -129,11 +142,13 @@ class LlmLingua(ShapesPrompt):
         )
         return PreparedPrompt(prompt.example_id, found.token_ids, None, length, receipt)
 
+    def _model(self, speculator: str | None) -> str | None:
+        if self.compressor is not None:
+            return self.compressor
+        return PUBLISHED_CLASSIFIER if self.variant == "llmlingua2" else speculator
+
     def _open(self, context: MethodContext) -> Compressor:
-        model = self.compressor
-        if model is None and self.variant == "llmlingua2":
-            model = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank"
-        model = model or context.speculator
+        model = self._model(context.speculator)
         if model is None:
             raise ModelError("LLMLingua needs a compressor: give `compressor` or a speculator")
         key = f"llmlingua:{self.variant}:{model}"

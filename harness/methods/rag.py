@@ -8,6 +8,7 @@ retrieval study (arXiv:2308.14508, section 4.3).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from harness.methods.pruning import (
     token_budget,
     unsupported,
 )
-from harness.methods.retrievers import Bm25, Dense, Retriever
+from harness.methods.retrievers import Bm25, Dense, Retriever, model_is_here
 from harness.prompts import PreparedPrompt, Prompt, Span
 from harness.receipts import BudgetKind
 
@@ -75,6 +76,14 @@ class Rag(ShapesPrompt):
         if self.order == "relevance" and self.positions == "original":
             raise ValueError("order relevance moves passages, so it needs positions: compacted")
         return self
+
+    def missing(self) -> str | None:
+        """Say what the retriever lacks on this machine; None where it can run."""
+        if self.retriever == "bm25":
+            return None
+        if find_spec("sentence_transformers") is None:
+            return "pip install 'specprefill-harness[dense]'"
+        return None if model_is_here(self.model) else f"no embedding model {self.model}"
 
     def prepare(
         self, prompts: Sequence[Prompt], context: MethodContext

@@ -102,5 +102,16 @@ class Dense:
         return np.asarray(rows, dtype=np.float32)
 
 
+def model_is_here(model: str) -> bool:
+    """Whether ``model`` is a folder with a ``config.json`` or a hub name in the local cache."""
+    from transformers.utils import cached_file
+
+    try:
+        found = cached_file(model, "config.json", local_files_only=True)
+    except (OSError, ValueError):
+        return False
+    return found is not None
+
+
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
