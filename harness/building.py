@@ -167,7 +167,7 @@ class Builder:
         return Prompt(
             example_id=example_id,
             text=text.text,
-            token_ids=self.frame.tokenizer.encode(text.text),
+            token_ids=self.frame.ids(text.text),
             segments=text.segments,
             query=text.query,
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from harness.tokenizer import Tokenizer
+
+MEMO_TOKENS = 4_000_000
+"""Most tokens a frame remembers between generation and use: about 150 MB."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Frame:
 
     tokenizer: Tokenizer
     chat: bool
+    _memo: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, *, chat: bool = True) -> Frame:
@@ -56,10 +59,15 @@ class Frame:
         """Tokens of the whole prompt."""
         return len(self.tokenizer.encode(self.render(user, answer_prefix)))
 
-    @cached_property
-    def overhead(self) -> int:
-        """Tokens of the frame alone, give or take a merge at its seams."""
-        return self.count("")
+    def remember(self, text: str, ids: tuple[int, ...]) -> None:
+        """Keep the token ids of a finished prompt, so that :meth:`ids` need not encode again."""
+        if sum(map(len, self._memo.values())) + len(ids) <= MEMO_TOKENS:
+            self._memo[text] = ids
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Token ids of a whole prompt."""
+        known = self._memo.pop(text, None)
+        return self.tokenizer.encode(text) if known is None else known
 
     def pieces(self, texts: list[str]) -> list[int]:
         """Token counts of many short texts, for estimates that :func:`largest_fit` corrects."""

@@ -134,8 +134,15 @@ def rng_for(name: str, seed: int, index: int) -> random.Random:
 def _one(draw: Draw, request: Request, *, name: str, index: int, length: int) -> dict[str, Any]:
     sample = draw(rng_for(name, request.seed, index), index)
     frame = request.frame
+    measured: dict[int, tuple[str, tuple[int, ...]]] = {}
+
+    def measure(units: int) -> int:
+        text = frame.render(sample.text(units), sample.prefix)
+        measured[units] = text, frame.tokenizer.encode(text)
+        return len(measured[units][1])
+
     units = largest_fit(
-        lambda n: frame.count(sample.text(n), sample.prefix),
+        measure,
         length,
         guess=sample.guess(length),
         unit=sample.unit,
@@ -145,6 +152,7 @@ def _one(draw: Draw, request: Request, *, name: str, index: int, length: int) ->
     )
     if units is None:
         raise TooShortError(request.task, length, _minimum(draw, request, name))
+    frame.remember(*measured[units])
     return {
         "index": index,
         "input": sample.text(units),

@@ -1,0 +1,90 @@
+"""RULER's common words extraction: name the ten words that a numbered list repeats most.
+
+Source: arXiv 2404.06654, and NVIDIA/RULER's common_words_extraction settings: common words 30
+times and others 3 times, or 6 and 1 times below 4,096 tokens; one worked example in front.
+"""
+
+import random
+from typing import Any
+
+from harness.data.words import all_words
+from harness.framing import Frame
+from harness.generation import Request, Sample, generate
+
+HEAD = (
+    "Below is a numbered list of words. In these words, some appear more often than others. "
+    "Memorize the ones that appear most often.\n"
+)
+TAIL = "\nQuestion: What are the 10 most common words in the above list?"
+PREFIX = "Answer: The top 10 words that appear most often in the list are:"
+COMMON = 10
+SHORT = 4096
+"""Prompts below this many tokens repeat words less often (RULER)."""
+
+
+def dataset(**metadata: Any) -> dict[str, Any]:
+    """Generate the task's samples; lm-eval's ``custom_dataset``."""
+    request = Request.from_metadata(metadata, task="ruler_cwe")
+
+    def draw(rng: random.Random, _: int) -> Sample:
+        # One request may ask for several lengths, so the sample learns its own in guess().
+        return CommonWords(request.frame, rng)
+
+    return generate(draw, request, name="cwe")
+
+
+class CommonWords:
+    """One sample; a unit is one distinct word."""
+
+    low = 2 * COMMON
+    slack = 0.0
+    prefix = PREFIX
+    unit = 6.0
+
+    def __init__(self, frame: Frame, rng: random.Random) -> None:
+        self.frame = frame
+        self.shuffle_seed = rng.getrandbits(64)
+        self.words = rng.sample(all_words(), len(all_words()))
+        self.high = len(self.words) - 40
+        self.repeats, self.example_repeats, example_words = (6, 1), (3, 1), 20
+        self._large = False
+        self._example(example_words)
+
+    def _example(self, count: int) -> None:
+        """Make the worked example of words that the sample itself does not use."""
+        words = self.words[-count:]
+        listed = " ".join(f"{i}. {word}" for i, word in enumerate(words[:COMMON], 1))
+        numbered = self._numbered(words, self.example_repeats)
+        self.head = f"{HEAD}{numbered}{TAIL} {PREFIX} {listed}\n{HEAD}"
+
+    def _numbered(self, words: list[str], repeats: tuple[int, int]) -> str:
+        often, seldom = repeats
+        entries = words[:COMMON] * often + words[COMMON:] * seldom
+        random.Random(f"{self.shuffle_seed}/{len(entries)}").shuffle(entries)
+        return " ".join(f"{i}. {word}" for i, word in enumerate(entries, 1))
+
+    def guess(self, budget: int) -> int:
+        """Distinct words that fit, by the cost of two trial lists."""
+        if budget >= SHORT and not self._large:
+            self._large = True
+            self.repeats, self.example_repeats = (30, 3), (10, 3)
+            self._example(40)
+        few, many = self.low, min(self.high, self.low + max(20, budget // 40))
+        cost_few, cost_many = (self.frame.count(self.text(n), PREFIX) for n in (few, many))
+        self.unit = (cost_many - cost_few) / (many - few)
+        return few + int((budget - cost_few) / self.unit)
+
+    def text(self, units: int) -> str:
+        """Worked example, then the list proper."""
+        return f"{self.head}{self._numbered(self.words[:units], self.repeats)}{TAIL}"
+
+    def doc(self, units: int) -> dict[str, Any]:
+        """Answers, spans' texts and facts; no evidence, for the whole list is."""
+        return {
+            "outputs": self.words[:COMMON],
+            "instruction": self.head.strip(),
+            "documents": [self._numbered(self.words[:units], self.repeats)],
+            "question": TAIL.strip(),
+            "evidence": [],
+            "facts": {"distinct_words": units, "repeats": self.repeats[0]},
+        }
