@@ -83,7 +83,10 @@ class SelectionConfig(_Frozen):
         Keep rate in (0, 1], for ``select: rate``.
     select
         ``rate`` keeps ceil(keep × chunks); ``mass`` keeps chunks until their scores sum to
-        ``mass`` of the total, within ``min_keep`` and ``max_keep`` tokens.
+        ``mass`` of the total.
+    min_keep, max_keep
+        Limits in tokens on what either way of selecting keeps; ``max_keep`` drops the lowest
+        scores first. Chunks of ``always_keep`` stay.
     order
         ``highest`` scores first; ``lowest`` is an ablation that should destroy quality.
     """
@@ -98,6 +101,23 @@ class SelectionConfig(_Frozen):
     boost: Boosts = Boosts()
     normalize_scores: Literal["none", "minmax", "percentile", "zscore"] = "none"
     order: Literal["highest", "lowest"] = "highest"
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> SelectionConfig:
+        if self.max_keep is not None and self.min_keep > self.max_keep:
+            raise ValueError(f"min_keep {self.min_keep} is above max_keep {self.max_keep}")
+        return self
+
+    @model_validator(mode="after")
+    def _signs_agree(self) -> SelectionConfig:
+        boosts = (self.boost.first, self.boost.last)
+        boosting = any(boost.tokens and boost.factor != 1 for boost in boosts)
+        if self.normalize_scores == "zscore" and (boosting or self.select == "mass"):
+            raise ValueError(
+                "normalize_scores: zscore gives negative scores, which neither boost nor "
+                "select: mass can use"
+            )
+        return self
 
 
 class GuardConfig(_Frozen):
