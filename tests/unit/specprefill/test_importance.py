@@ -33,7 +33,7 @@ def slow_pool(p, kernel, edges):
     return out
 
 
-def slow_importance(q, k, ahead, scale, softcap, config):
+def slow_importance(q, k, ahead, *, scale, softcap, config):
     """Scoring 2–4 of ALGORITHM.md for one layer, in float64 loops."""
     q, k, ahead = (x.double().numpy() for x in (q, k, ahead))
     rows, heads, _ = q.shape
@@ -56,12 +56,12 @@ def slow_importance(q, k, ahead, scale, softcap, config):
 @pytest.mark.parametrize("softcap", [None, 5.0])
 @pytest.mark.parametrize(("kernel", "edges"), [(0, "padded"), (13, "padded"), (5, "clipped")])
 @pytest.mark.parametrize(("heads", "key_heads"), [(6, 2), (4, 4), (3, 1)])
-def test_layer_importance_is_its_definition(normalize, softcap, kernel, edges, heads, key_heads):
+def test_layer_importance_is_its_definition(*, normalize, softcap, kernel, edges, heads, key_heads):
     """Grouped heads, soft cap, both softmaxes and both pool edges agree with slow loops."""
     config = ScoringConfig(pool_kernel=kernel, pool_edges=edges, normalize=normalize)
     q, k, ahead = draw(0, 4, heads, 8), draw(1, 37, key_heads, 8), draw(2, 3, key_heads, 8)
     got = layer_importance(q, k, 0.7, config, softcap=softcap, ahead_keys=ahead)
-    want = slow_importance(q, k, ahead, 0.7, softcap, config)
+    want = slow_importance(q, k, ahead, scale=0.7, softcap=softcap, config=config)
     assert got.dtype == torch.float32
     np.testing.assert_allclose(got.numpy(), want, rtol=2e-5, atol=1e-7)
 

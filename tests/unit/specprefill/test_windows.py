@@ -105,7 +105,9 @@ def test_guide_fault_redundant_last_window():
     bos=st.booleans(),
     query=st.sampled_from(["prompt_tail", "window_end"]),
 )
-def test_every_token_is_scored_once_inside_the_range(length, width, look_ahead, tail, bos, query):
+def test_every_token_is_scored_once_inside_the_range(
+    *, length, width, look_ahead, tail, bos, query
+):
     """Coverage, the range with look-ahead, the shared tail, and left-to-right contributions."""
     scoring = config(look_ahead=look_ahead, window_query=query)
     try:
