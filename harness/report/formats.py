@@ -84,16 +84,9 @@ def task_label(row: Row) -> str:
 
 
 def arm_label(row: Row) -> str:
-    """Arm, with its run where several are shown."""
-    return row.arm if row.run is None else f"{row.arm} [{row.run}]"
-
-
-def notes(row: Row) -> str:
-    """Remarks of one row, joined by semicolons."""
-    remarks = [row.note] if row.note else []
-    if row.floor:
-        remarks.append("floor: full prefill scores under 0.2, left out of headlines")
-    return "; ".join(remarks)
+    """Arm, with its seed in a seed's own row, and its run where several are shown."""
+    label = f"{row.arm}, seed {row.seed}" if row.level == "seed" else row.arm
+    return label if row.run is None else f"{label} [{row.run}]"
 
 
 def visible(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,11 @@ from harness.receipts import Status
 
 QUIET_STATUSES = frozenset({str(Status.ACTIVE), str(Status.KEPT_ALL)})
 """Statuses that need no notice; every other one means that a prompt was not pruned as asked."""
+
+FLOOR_REMARK = "floor: full prefill scores under 0.2, so the task stays out of headlines"
+
+TOO_FEW = "too few to conclude"
+"""How the summary's notes begin where the data decide nothing."""
 
 STAGES = ("score", "select", "prefill", "other")
 """Stages of the time to first token, in the order in which they happen."""
@@ -44,7 +50,8 @@ class Row:
     """One line of the summary: an arm on a task, or pooled over a group's tasks.
 
     Scores lie in [0, 1]; times are in seconds; ``delta`` is arm − full prefill, paired.
-    ``run`` is set where several runs are reported together.
+    ``level`` is ``group`` (pooled over a group's tasks), ``task``, or ``seed`` (one data seed of a
+    task row); ``run`` is set where several runs are reported together.
     """
 
     arm: str
@@ -62,11 +69,17 @@ class Row:
     speedup: Estimate | None
     stages_s: Mapping[str, float | None] = field(default_factory=dict)
     status: Mapping[str, int] = field(default_factory=dict)
-    pooled: bool = False
-    floor: bool = False
-    deterministic: bool = False
-    note: str | None = None
+    level: str = "task"
+    group: str | None = None
     category: str | None = None
+    metric: str | None = None
+    budget_kind: str | None = None
+    improves_ttft: bool | None = None
+    evidence_kept: float | None = None
+    requests: int = 0
+    floor: bool = False
+    deterministic: bool | None = None
+    note: str | None = None
     run: str | None = None
 
     @classmethod
@@ -90,18 +103,47 @@ class Row:
             speedup=Estimate.from_json(raw.get("ttft_speedup"), "ratio"),
             stages_s={name: stages.get(name) for name in STAGES},
             status=dict(raw.get("status") or {}),
-            pooled=bool(raw.get("pooled")),
-            floor=bool(raw.get("floor")),
-            deterministic=bool(raw.get("deterministic")),
-            note=raw.get("note") or raw.get("reason"),
+            level=raw.get("level") or ("group" if raw.get("pooled") else "task"),
+            group=raw.get("group"),
             category=raw.get("category"),
+            metric=raw.get("metric"),
+            budget_kind=raw.get("budget_kind"),
+            improves_ttft=raw.get("improves_ttft"),
+            evidence_kept=raw.get("evidence_kept"),
+            requests=ttft.get("requests") or 0,
+            floor=bool(raw.get("floor")),
+            deterministic=raw.get("deterministic"),
+            note=raw.get("note"),
             run=run,
         )
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the row stands for the tasks of a group."""
+        return self.level == "group"
 
     @property
     def is_reference(self) -> bool:
         """Whether this is full prefill, to which deltas and speed-ups refer."""
         return self.method == "full"
+
+    @property
+    def series(self) -> str:
+        """The arm without its keep rate: arms that differ in nothing else form one curve."""
+        return re.sub(r"-k[\d.]+(?=$|[-@])", "", self.arm)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader must know of this row, reasons for absent intervals included."""
+        found = [self.note] if self.note else []
+        for estimate in (self.score, self.delta, self.speedup):
+            reason = None if estimate is None or estimate.bounds else estimate.reason
+            # "too few to conclude: <reason>" has said it already.
+            if reason and not any(reason in text for text in found):
+                found.append(reason)
+        if self.floor:
+            found.append(FLOOR_REMARK)
+        return tuple(found)
 
     @property
     def silent(self) -> dict[str, int]:
@@ -117,24 +159,20 @@ def rows_of(summary: Mapping[str, Any], run: str | None = None) -> list[Row]:
 def silent_notice(rows: Sequence[Row]) -> str | None:
     """Sentence that says which prompts were not pruned as asked; None where all were.
 
-    Pooled rows repeat the prompts of their tasks and are not counted.
+    Rows of groups and of single seeds repeat the prompts of task rows and are not counted.
     """
+    tasks = [row for row in rows if row.level == "task"]
     counts: dict[str, int] = {}
-    for row in rows:
-        for name, number in row.silent.items() if not row.pooled else ():
+    for row in tasks:
+        for name, number in row.silent.items():
             counts[name] = counts.get(name, 0) + number
     if not counts:
         return None
-    total = sum(sum(row.status.values()) for row in rows if not row.pooled)
+    total = sum(sum(row.status.values()) for row in tasks)
     parts = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
     return f"{sum(counts.values())} of {total} prompts did not run as their arm says: {parts}"
 
 
-def missing_reasons(rows: Sequence[Row]) -> list[str]:
-    """Distinct reasons for absent intervals and figures, in order of appearance."""
-    reasons: dict[str, None] = {}
-    for row in rows:
-        for estimate in (row.score, row.delta, row.speedup):
-            if estimate is not None and estimate.bounds is None and estimate.reason:
-                reasons.setdefault(estimate.reason)
-    return list(reasons)
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """Distinct remarks of rows, in order of appearance: tables number them and print each once."""
+    return list(dict.fromkeys(text for row in rows for text in row.remarks))

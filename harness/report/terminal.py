@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from harness.report import formats
-from harness.report.rows import Estimate, Row, missing_reasons, rows_of, silent_notice
+from harness.report.rows import TOO_FEW, Estimate, Row, remarks, rows_of, silent_notice
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WIDE = 150
 MEDIUM = 112
+
+LEGEND = "[ ] are 95 % intervals; Δ and speed-up are paired with full prefill."
 
 _HEADERS = ("task and arm", "n", "keep", "score", "Δ to full", "TTFT", "speed-up", "status")
 _RIGHT = frozenset({"n", "TTFT"})
@@ -44,16 +46,17 @@ def render_table(summary: Mapping[str, Any], console: Console) -> None:
     if not rows:
         console.print(_text("no finished examples yet"))
         return
-    marks = _footnote_marks(rows)
+    marks = {text: number for number, text in enumerate(remarks(rows), start=1)}
     if console.width >= MEDIUM:
         console.print(_table(rows, marks, "\n" if console.width < WIDE else " "))
     else:
         _print_blocks(rows, marks, console)
-    for line in _footnotes(rows, marks):
-        console.print(_text(line, "dim"))
+    console.print(_text(LEGEND, "dim"))
+    for remark, number in marks.items():
+        console.print(_text(f"({number}) {remark}", "dim"))
 
 
-def _table(rows: Sequence[Row], marks: Mapping[str, str], joint: str) -> Table:
+def _table(rows: Sequence[Row], marks: Mapping[str, int], joint: str) -> Table:
     """Build the table; ``joint`` stands between a figure and its interval."""
     from rich import box
     from rich.table import Table
@@ -74,7 +77,7 @@ def _table(rows: Sequence[Row], marks: Mapping[str, str], joint: str) -> Table:
         )
     for label, block in groupby(rows, key=formats.task_label):
         members = list(block)
-        table.add_row(_text(label + _pooled_note(members[0]), "bold"))
+        table.add_row(_text(label + _verdict(members), "bold"))
         for row in members:
             arm, *figures = _cells(row, marks, joint)
             table.add_row(*map(_text, (f"  {arm}", *figures)))
@@ -82,10 +85,10 @@ def _table(rows: Sequence[Row], marks: Mapping[str, str], joint: str) -> Table:
     return table
 
 
-def _print_blocks(rows: Sequence[Row], marks: Mapping[str, str], console: Console) -> None:
+def _print_blocks(rows: Sequence[Row], marks: Mapping[str, int], console: Console) -> None:
     for label, block in groupby(rows, key=formats.task_label):
         members = list(block)
-        console.print(_text(label + _pooled_note(members[0]), "bold"))
+        console.print(_text(label + _verdict(members), "bold"))
         for row in members:
             arm, n, keep, score, delta, ttft, speedup, status = _cells(row, marks, " ")
             parts = [f"n {n} ({status})", f"keep {keep}", f"score {score}", f"TTFT {ttft}"]
@@ -110,54 +113,36 @@ def _filled(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def _cells(row: Row, marks: Mapping[str, str], joint: str) -> list[str]:
+def _cells(row: Row, marks: Mapping[str, int], joint: str) -> list[str]:
+    numbers = "".join(f" ({marks[text]})" for text in row.remarks)
     return [
-        formats.arm_label(row),
+        formats.arm_label(row) + numbers,
         str(row.n),
         formats.keep(row).replace(" ", joint, 1),
-        _with_interval(formats.score(row.score), row.score, marks, joint),
-        _with_interval(formats.delta(row.delta), row.delta, marks, joint, with_sign=True),
+        _with_interval(formats.score(row.score), row.score, joint),
+        _with_interval(formats.delta(row.delta), row.delta, joint, with_sign=True),
         formats.seconds(row.ttft_s),
-        _with_interval(formats.ratio(row.speedup), row.speedup, marks, joint, digits=2),
+        _with_interval(formats.ratio(row.speedup), row.speedup, joint, digits=2),
         formats.statuses(row.status),
     ]
 
 
 def _with_interval(
-    figure: str,
-    estimate: Estimate | None,
-    marks: Mapping[str, str],
-    joint: str,
-    *,
-    with_sign: bool = False,
-    digits: int = 3,
+    figure: str, estimate: Estimate | None, joint: str, *, with_sign: bool = False, digits: int = 3
 ) -> str:
-    if estimate is None:
-        return figure
     interval = formats.interval(estimate, with_sign=with_sign, digits=digits)
-    if interval:
-        return f"{figure}{joint}{interval}"
-    return figure + marks.get(estimate.reason or "", "")
+    return f"{figure}{joint}{interval}" if interval else figure
 
 
-def _pooled_note(row: Row) -> str:
-    return f" · {row.note}" if row.pooled and row.note else ""
-
-
-def _footnote_marks(rows: Sequence[Row]) -> dict[str, str]:
-    reasons = missing_reasons(rows)
-    return {reason: f" ({number})" for number, reason in enumerate(reasons, start=1)}
-
-
-def _footnotes(rows: Sequence[Row], marks: Mapping[str, str]) -> list[str]:
-    lines = ["[ ] are 95 % intervals; Δ and speed-up are paired with full prefill."]
-    lines += [f"{mark.strip()} {reason}" for reason, mark in marks.items()]
-    remarks: dict[str, None] = {}
-    for row in rows:
-        text = formats.notes(row)
-        if text and not (row.pooled and text == row.note):
-            remarks.setdefault(f"{formats.task_label(row)}, {formats.arm_label(row)}: {text}")
-    return lines + list(remarks)
+def _verdict(rows: Sequence[Row]) -> str:
+    """Say beside a heading that none of its comparisons, or not every one, decides anything."""
+    compared = [row for row in rows if row.delta is not None]
+    undecided = [row for row in compared if row.note and row.note.startswith(TOO_FEW)]
+    if not undecided:
+        return ""
+    if len(undecided) == len(compared):
+        return f" · {TOO_FEW}"
+    return f" · {TOO_FEW} in {len(undecided)} of {len(compared)} arms"
 
 
 def _text(content: str, style: str = "") -> Text:

@@ -1,0 +1,164 @@
+"""The finding in plain sentences: what was kept, what it cost in quality, what it bought in time.
+
+The lead is the first SpecPrefill arm of the run, never the best one. Where the interval spans
+zero the sentence says that the run cannot tell, not that nothing changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.report import formats
+from harness.report.rows import Estimate, Row
+from harness.report.source import Report
+
+MAX_MORE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure of the lead, with its interval or the reason why it has none."""
+
+    name: str
+    figure: str
+    within: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The lead sentences with their figures, the other arms in short, and what was left out."""
+
+    quality: str
+    latency: str | None
+    more: tuple[str, ...]
+    left_out: tuple[str, ...]
+    tiles: tuple[Tile, ...] = ()
+
+
+def find(report: Report) -> Finding:
+    """Put the report's headline into words."""
+    candidates = [row for row in report.headline_rows if not row.is_reference and not row.floor]
+    compared = [row for row in candidates if row.delta is not None and row.delta.value is not None]
+    left_out = tuple(_left_out(report.rows))
+    if not compared:
+        return Finding(_nothing_compared(candidates), None, (), left_out)
+    lead = next((row for row in compared if row.method == "specprefill"), compared[0])
+    others = [row for row in compared if row is not lead]
+    more = [_short(row) for row in others[:MAX_MORE]]
+    if len(others) > MAX_MORE:
+        more.append(f"{len(others) - MAX_MORE} further comparisons stand in the table.")
+    return Finding(
+        _quality(lead, reference_of(lead, report.rows)),
+        _latency(lead, reference_of(lead, report.rows), report.models),
+        tuple(more),
+        left_out,
+        tuple(_tiles(lead)),
+    )
+
+
+def reference_of(row: Row, rows: Iterable[Row]) -> Row | None:
+    """Full prefill's row on the same run, task, length and engine; None with ``--no-reference``."""
+    place = _place(row)
+    return next((r for r in rows if r.is_reference and _place(r) == place), None)
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    # An arm on another engine than the run's carries its name: "minference@hf".
+    engine = row.arm.partition("@")[2]
+    return row.run, row.task, row.length, row.seed, row.level, engine
+
+
+def _quality(row: Row, reference: Row | None) -> str:
+    kept = ""
+    if row.keep_achieved is not None:
+        kept = f" kept {100 * row.keep_achieved:.1f} % of the prompt and"
+    against = ""
+    if reference is not None and reference.score.value is not None:
+        against = f" where full prefill scored {formats.score(reference.score)}"
+    return (
+        f"{formats.arm_label(row)}{kept} scored {formats.score(row.score)}{against} on "
+        f"{_where(row)} (n = {row.n}): {_difference(row.delta)}."
+    )
+
+
+def _difference(delta: Estimate | None) -> str:
+    if delta is None or delta.value is None:
+        return "not compared"
+    if delta.bounds is None:
+        why = f": {delta.reason}" if delta.reason else ""
+        return f"a difference of {formats.delta(delta)}, too little to conclude from{why}"
+    low, high = delta.bounds
+    within = f"95 % interval {formats.signed(low)} to {formats.signed(high)}"
+    if high < 0:
+        return f"a loss of {formats.number(-delta.value)} ({within})"
+    if low > 0:
+        return f"a gain of {formats.number(delta.value)} ({within})"
+    return f"a difference of {formats.delta(delta)} that this run cannot tell from none ({within})"
+
+
+def _latency(row: Row, reference: Row | None, models: str) -> str | None:
+    speedup = row.speedup
+    if speedup is None or speedup.value is None:
+        return None
+    medians = ""
+    if row.ttft_s is not None and reference is not None and reference.ttft_s is not None:
+        medians = (
+            f", median {formats.seconds(row.ttft_s)} against {formats.seconds(reference.ttft_s)}"
+        )
+    at = "" if row.length is None else f" at {row.length:,} tokens"
+    return (
+        f"Its first token came {_sooner(speedup)}{medians}, one request at a time{at}, on {models}."
+    )
+
+
+def _tiles(row: Row) -> Iterable[Tile]:
+    if row.keep_achieved is not None:
+        asked = "" if row.keep_requested is None else f"{100 * row.keep_requested:g} % asked"
+        yield Tile("of the prompt kept", f"{100 * row.keep_achieved:.1f} %", asked)
+    for name, figure, estimate, digits in (
+        ("score against full prefill", formats.delta(row.delta), row.delta, 3),
+        ("TTFT speed-up", formats.ratio(row.speedup), row.speedup, 2),
+    ):
+        if estimate is not None and estimate.value is not None:
+            interval = formats.interval(estimate, with_sign=digits == 3, digits=digits)
+            yield Tile(name, figure, interval or f"no interval: {estimate.reason}")
+
+
+def _sooner(speedup: Estimate) -> str:
+    assert speedup.value is not None  # the caller has looked
+    if speedup.bounds is None:
+        within = f"no interval: {speedup.reason}" if speedup.reason else "no interval"
+    else:
+        within = f"95 % interval {speedup.bounds[0]:.2f}× to {speedup.bounds[1]:.2f}×"
+    if speedup.value >= 1:
+        return f"{speedup.value:.2f}× sooner ({within})"
+    return f"later, at {speedup.value:.2f}× the speed of full prefill ({within})"
+
+
+def _short(row: Row) -> str:
+    parts = [f"{formats.arm_label(row)} on {_where(row)}: {_difference(row.delta)}"]
+    if row.speedup is not None and row.speedup.value is not None:
+        parts.append(f"TTFT {_sooner(row.speedup)}")
+    return "; ".join(parts) + "."
+
+
+def _where(row: Row) -> str:
+    name = f"{row.task} (all tasks pooled)" if row.pooled else row.task
+    return name if row.length is None else f"{name} at {row.length:,} tokens"
+
+
+def _nothing_compared(candidates: Sequence[Row]) -> str:
+    if not candidates:
+        return "Full prefill alone was run; there is nothing to compare it with."
+    names = ", ".join(dict.fromkeys(formats.arm_label(row) for row in candidates))
+    return f"{names}: measured without a paired full prefill, so no difference is reported."
+
+
+def _left_out(rows: Iterable[Row]) -> Iterable[str]:
+    floored = dict.fromkeys(formats.task_label(row) for row in rows if row.floor and not row.pooled)
+    if floored:
+        yield (
+            f"Left out, because full prefill scores under 0.2 there: {', '.join(floored)}. "
+            "A model that cannot do a task shows nothing about pruning."
+        )

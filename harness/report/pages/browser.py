@@ -1,0 +1,208 @@
+"""The sample browser: prompts with what was kept, both answers side by side, by outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from harness.records import CellRecord, ExampleRecord, QualityRecord
+from harness.report.pages.text_map import Piece, map_text
+from harness.report.source import Report, RunView
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_SAMPLES = 120
+MAX_PROMPT_CHARS = 16_000
+"""A longer prompt shows the ends of its long dropped stretches only."""
+STRETCH_ENDS = 240
+MAX_ANSWER_CHARS = 2_000
+RIGHT = 0.5
+"""A score from here on counts as right when samples are sorted; tables never use it."""
+
+OUTCOMES = {
+    "lost": "full right, arm wrong",
+    "gained": "full wrong, arm right",
+    "both-right": "both right",
+    "both-wrong": "both wrong",
+    "right": "right (no full prefill beside it)",
+    "wrong": "wrong (no full prefill beside it)",
+    "unscored": "not scored",
+}
+"""Key → words, in the order in which samples are chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One model answer, shortened for the page."""
+
+    arm: str
+    text: str | None
+    score: float | None
+    cut: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One example under one arm, beside full prefill."""
+
+    example_id: str
+    task: str
+    arm: str
+    run: str | None
+    outcome: str
+    references: tuple[str, ...]
+    answer: Answer
+    full: Answer | None
+    pieces: tuple[Piece, ...]
+    unmapped: str | None
+    status: str
+    keep_achieved: float | None
+    evidence_kept: float | None
+    tokens: int
+
+    @property
+    def has_shades(self) -> bool:
+        """Whether scores are known."""
+        return any(piece.shade is not None for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """The samples shown, and of how many they were chosen."""
+
+    samples: tuple[Sample, ...]
+    total: int
+
+    @property
+    def statement(self) -> str:
+        """Say what is shown of what there is."""
+        if len(self.samples) == self.total:
+            return f"All {self.total:,} examples of the pruning arms."
+        return (
+            f"{len(self.samples):,} of {self.total:,} examples of the pruning arms: in turn from "
+            "every arm, task and outcome, the first of each by example number, answers that were "
+            "lost first. The tables are computed from all of them."
+        )
+
+
+def browse(report: Report) -> Browser:
+    """Choose and read the samples; only the chosen ones are read whole."""
+    total, samples = 0, []
+    share = max(1, MAX_SAMPLES // len(report.runs))
+    for run in report.runs:
+        frame = _outcomes(run)
+        total += len(frame)
+        chosen = _choose(frame, share)
+        cells = {cell.cell_id: cell for cell in run.cells}
+        for cell_id, example_id, outcome in chosen:
+            samples.append(_sample(run, cells[cell_id], example_id, outcome))
+    return Browser(tuple(samples), total)
+
+
+def _outcomes(run: RunView) -> pd.DataFrame:
+    """Every record of a pruning arm with its outcome against full prefill."""
+    import numpy as np
+
+    reference = {c.cell_id: c.reference_cell_id for c in run.cells if c.method != "full"}
+    scores = run.quality[["cell_id", "example_id", "score"]]
+    arms = scores[scores["cell_id"].isin(reference)]
+    arms = arms.assign(reference=arms["cell_id"].map(reference))
+    joined = arms.merge(
+        scores,
+        how="left",
+        left_on=["reference", "example_id"],
+        right_on=["cell_id", "example_id"],
+        suffixes=("", "_full"),
+    )
+    mine, theirs = joined["score"].to_numpy(float), joined["score_full"].to_numpy(float)
+    good, full_good = mine >= RIGHT, theirs >= RIGHT
+    alone = np.isnan(theirs)
+    joined["outcome"] = np.select(
+        [np.isnan(mine), alone & good, alone, full_good & ~good, ~full_good & good, good],
+        ["unscored", "right", "wrong", "lost", "gained", "both-right"],
+        "both-wrong",
+    )
+    return joined[["cell_id", "example_id", "outcome"]]
+
+
+def _choose(frame: pd.DataFrame, limit: int) -> list[tuple[str, str, str]]:
+    """Take samples in turn from every (cell, outcome), lost answers first."""
+    priority = {name: rank for rank, name in enumerate(OUTCOMES)}
+    turn = frame.groupby(["cell_id", "outcome"], sort=False).cumcount()
+    ordered = frame.assign(turn=turn, priority=frame["outcome"].map(priority))
+    ordered = ordered.sort_values(["turn", "priority"], kind="stable").head(limit)
+    ordered = ordered.sort_values(["priority", "turn"], kind="stable")
+    return [
+        (str(cell), str(example), str(outcome))
+        for cell, example, outcome in zip(
+            ordered["cell_id"], ordered["example_id"], ordered["outcome"], strict=True
+        )
+    ]
+
+
+def _sample(run: RunView, cell: CellRecord, example_id: str, outcome: str) -> Sample:
+    example = run.store.example(example_id)
+    record = run.store.quality_of(cell.cell_id, example_id)
+    if example is None or record is None:  # the frames came from the same store
+        raise KeyError(example_id)
+    reference = None
+    if cell.reference_cell_id is not None:
+        reference = run.store.quality_of(cell.reference_cell_id, example_id)
+    mapped = map_text(example, record.receipt, cell.target)
+    return Sample(
+        example_id=example_id,
+        task=cell.task,
+        arm=cell.arm,
+        run=run.label,
+        outcome=outcome,
+        references=tuple(_cut(text)[0] for text in example.references[:10]),
+        answer=_answer(cell.arm, record),
+        full=None if reference is None else _answer("full", reference),
+        pieces=tuple(shorten(mapped.pieces, example)),
+        unmapped=mapped.reason,
+        status=str(record.receipt.status),
+        keep_achieved=record.receipt.keep_achieved,
+        evidence_kept=record.evidence_kept,
+        tokens=example.token_count,
+    )
+
+
+def _answer(arm: str, record: QualityRecord) -> Answer:
+    text, cut = (None, 0) if record.text is None else _cut(record.text)
+    return Answer(arm, text, record.score, cut, record.reason)
+
+
+def _cut(text: str) -> tuple[str, int]:
+    return text[:MAX_ANSWER_CHARS], max(0, len(text) - MAX_ANSWER_CHARS)
+
+
+def shorten(pieces: Sequence[Piece], example: ExampleRecord) -> Iterable[Piece]:
+    """Shorten the long dropped stretches of a long prompt; kept text and evidence stay whole.
+
+    Where even what was kept is too long, it is shortened too: the page has to open.
+    """
+    if len(example.text) <= MAX_PROMPT_CHARS:
+        return pieces
+    lasting = sum(len(piece.text) for piece in pieces if piece.kept or piece.evidence)
+    stretches = groupby(pieces, key=lambda piece: (piece.kept, piece.evidence))
+    found: list[Piece] = []
+    for (kept, evidence), members in stretches:
+        stretch = list(members)
+        if (kept or evidence) and lasting <= MAX_PROMPT_CHARS:
+            found += stretch
+        else:
+            found += _ends(stretch, kept=kept, evidence=evidence)
+    return found
+
+
+def _ends(stretch: Sequence[Piece], *, kept: bool, evidence: bool) -> Sequence[Piece]:
+    text = "".join(piece.text for piece in stretch)
+    elided = len(text) - 2 * STRETCH_ENDS
+    if elided <= STRETCH_ENDS:
+        return stretch
+    head = Piece(text[:STRETCH_ENDS], kept, evidence, elided=elided)
+    return head, Piece(text[-STRETCH_ENDS:], kept, evidence)

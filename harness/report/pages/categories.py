@@ -1,0 +1,88 @@
+"""The table by category: an average never stands without its parts, counting stands apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from harness.report.rows import Row
+
+COUNTING = "counting"
+_COUNTING_CATEGORIES = frozenset({COUNTING, "aggregation"})
+_COUNTING_TASKS = ("_cwe", "_fwe", "passage_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Unweighted mean over the tasks of a category that an arm ran, floor tasks left out.
+
+    It has no interval: the tasks are the benchmark's choice, not a sample of anything.
+    """
+
+    arm: str
+    run: str | None
+    length: int | None
+    score: float
+    delta: float | None
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A category with its tasks' rows, and its means where it has several tasks."""
+
+    title: str
+    rows: tuple[Row, ...]
+    means: tuple[Mean, ...] = ()
+    pooled: bool = False
+
+
+def sections(rows: Sequence[Row]) -> list[Section]:
+    """Group rows by category, in the order in which they come; counting tasks come last.
+
+    Counting asks for many small facts from the whole prompt, which pruning destroys by design
+    (the paper reports it apart for the same reason), so that no other mean may hide it.
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if not row.pooled:
+            found.setdefault(category_of(row), []).append(row)
+    ordered = sorted(found.items(), key=lambda item: item[0] == COUNTING)  # stable
+    pooled = tuple(row for row in rows if row.pooled)
+    made = [Section("All tasks pooled", pooled, pooled=True)] if pooled else []
+    return made + [
+        Section(_title(name), tuple(members), tuple(_means(members))) for name, members in ordered
+    ]
+
+
+def category_of(row: Row) -> str:
+    """Category of a task's row, with counting tasks taken out of whatever they are filed under."""
+    if row.category in _COUNTING_CATEGORIES or row.task.endswith(_COUNTING_TASKS):
+        return COUNTING
+    return row.category or "other"
+
+
+def _title(category: str) -> str:
+    words = category.replace("_", " ")
+    words = words.replace(" qa", " QA")
+    title = words[:1].upper() + words[1:]
+    return f"{title} (kept apart from every average)" if category == COUNTING else title
+
+
+def _means(rows: Iterable[Row]) -> Iterable[Mean]:
+    groups: dict[tuple[str, str | None, int | None], list[Row]] = {}
+    for row in rows:
+        if row.level == "task" and not row.floor and row.score.value is not None:
+            groups.setdefault((row.arm, row.run, row.length), []).append(row)
+    for (arm, run, length), members in groups.items():
+        if len(members) > 1:
+            deltas = [r.delta.value for r in members if r.delta and r.delta.value is not None]
+            yield Mean(
+                arm,
+                run,
+                length,
+                fmean(row.score.value for row in members if row.score.value is not None),
+                fmean(deltas) if len(deltas) == len(members) else None,
+                len(members),
+            )

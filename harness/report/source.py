@@ -1,0 +1,159 @@
+"""What a report is made of: runs, read from their stores and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import StoreError
+from harness.paths import runs_dir
+from harness.records import CellRecord, RunRecord
+from harness.report.rows import Row, rows_of
+from harness.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run, open for reading.
+
+    Attributes
+    ----------
+    summary
+        JSON object of :func:`harness.summary.summarize`.
+    label
+        The run's id where several are reported together, else None.
+    """
+
+    store: Store
+    record: RunRecord
+    cells: tuple[CellRecord, ...]
+    summary: Mapping[str, Any]
+    label: str | None = None
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The summary's rows."""
+        return rows_of(self.summary, self.label)
+
+    @cached_property
+    def quality(self) -> pd.DataFrame:
+        """Quality records, scalar columns (see :meth:`harness.store.Store.quality_frame`)."""
+        return self.store.quality_frame()
+
+    @cached_property
+    def examples(self) -> pd.DataFrame:
+        """Examples without their texts (see :meth:`harness.store.Store.examples_frame`)."""
+        return self.store.examples_frame()
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that pages and figures draw from."""
+
+    runs: tuple[RunView, ...]
+    comparison: str | None = None
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Rows of every run, in order."""
+        return [row for run in self.runs for row in run.rows]
+
+    @cached_property
+    def headline_rows(self) -> list[Row]:
+        """Pooled rows, and the rows of tasks that no pooled row stands for."""
+        pooled = {(row.run, row.task, row.length) for row in self.rows if row.pooled}
+        return [
+            row
+            for row in self.rows
+            if row.pooled
+            or (row.level == "task" and (row.run, row.group, row.length) not in pooled)
+        ]
+
+    @cached_property
+    def models(self) -> str:
+        """Models and engine, as a phrase."""
+        models = _joined(_models(run.record) for run in self.runs)
+        engines = _joined(f"{cell.engine}, {cell.dtype}" for run in self.runs for cell in run.cells)
+        return f"{models} ({engines})"
+
+    @cached_property
+    def setting(self) -> str:
+        """Models, engine and prompt lengths, as a phrase that every caption carries."""
+        lengths = sorted({cell.length for run in self.runs for cell in run.cells if cell.length})
+        if not lengths:
+            return f"{self.models}, prompts as they are"
+        tokens = [f"{length:,}" for length in lengths]
+        listed = tokens[0] if len(tokens) == 1 else f"{', '.join(tokens[:-1])} and {tokens[-1]}"
+        return f"{self.models}, prompts of {listed} tokens"
+
+    @property
+    def setting_sentence(self) -> str:
+        """:attr:`setting` as a sentence."""
+        return f"Measured on {self.setting}."
+
+    @cached_property
+    def model_notes(self) -> list[str]:
+        """What the presets say about their models (a stand-in says so wherever it is shown)."""
+        notes = [str(run.record.models.get("note") or "") for run in self.runs]
+        return list(dict.fromkeys(note for note in notes if note))
+
+
+def find_run(name: str) -> Path:
+    """Return the folder of a run given by path, or by id under ``results/runs``.
+
+    Raises
+    ------
+    StoreError
+        There is no such run.
+    """
+    for path in (Path(name), runs_dir() / name):
+        if path.exists():
+            return path
+    raise StoreError(f"no run {name!r}, neither a folder nor an id under {runs_dir()}")
+
+
+@contextmanager
+def open_report(names: Sequence[str], comparison: str | None = None) -> Iterator[Report]:
+    """Open runs for reading and summarize each.
+
+    Raises
+    ------
+    StoreError
+        A run is missing, damaged, named twice, or holds no finished example.
+    """
+    from harness.summary import summarize
+
+    paths = [find_run(name) for name in names]
+    with ExitStack() as stack:
+        views: list[RunView] = []
+        for path in paths:
+            store = stack.enter_context(Store.open(path))
+            record = store.run()
+            if any(view.record.run_id == record.run_id for view in views):
+                raise StoreError(f"run {record.run_id} is named twice")
+            label = record.run_id if len(paths) > 1 else None
+            summary = summarize(store).to_json()
+            if not any(entry["n"] for entry in summary["arms"]):
+                raise StoreError(
+                    f"{path} holds no finished example: run its command again to resume it "
+                    f"({record.command})"
+                )
+            views.append(RunView(store, record, tuple(store.cells()), summary, label))
+        yield Report(tuple(views), comparison)
+
+
+def _models(run: RunRecord) -> str:
+    target = run.models.get("target") or "an unnamed target"
+    speculator = run.models.get("speculator")
+    return str(target) if not speculator else f"{target} with speculator {speculator}"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(parts))
