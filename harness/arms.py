@@ -125,7 +125,7 @@ def option_defaults(name: str) -> dict[str, Any]:
 def first_fault(error: ValidationError, model: Any = None) -> str:
     """Say the first fault of a pydantic error in one line: where, what, and what was given.
 
-    ``model`` is the pydantic model or dataclass that was validated, where its nested keys are to be suggested.
+    ``model`` is the pydantic model or dataclass that was validated: its nested keys are suggested.
     """
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])

@@ -64,6 +64,7 @@ def time_request(
     method_s = max(method_s, score + select)
     ttft = method_s + generation.ttft_s
     times = generation.token_times_s
+    receipt = generation.receipt or prepared.receipt
     return Timed(
         ttft_s=ttft,
         stages_s={
@@ -74,10 +75,7 @@ def time_request(
         },
         tpot_s=(times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else None,
         tokens=len(generation.token_ids),
-        receipt=replace(
-            prepared.receipt,
-            counters={**prepared.receipt.counters, **generation.counters},
-        ),
+        receipt=replace(receipt, counters={**receipt.counters, **generation.counters}),
     )
 
 

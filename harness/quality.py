@@ -72,6 +72,7 @@ class _Quality:
     def _generated(
         self, example: Example, generation: Generation, receipt: Receipt
     ) -> QualityRecord:
+        receipt = generation.receipt or receipt
         counters = {**receipt.counters, **generation.counters}
         record = self._record(
             example,

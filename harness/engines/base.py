@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from harness.prompts import PreparedPair, PreparedPrompt
+from harness.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,9 @@ class Generation:
         Log probability of each generated token, where asked for.
     counters
         Hook counters of the engine (``positions_applied``: steps in which positions were edited).
+    receipt
+        The method's receipt as a prefill strategy completed it (what it kept, what it cost);
+        None where the receipt of the prepared prompt stands.
     """
 
     example_id: str
@@ -80,6 +84,7 @@ class Generation:
     logprobs: tuple[float, ...] | None = None
     stages_s: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
+    receipt: Receipt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass as plain_dataclass
 from functools import partial
 from itertools import pairwise
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -231,7 +232,7 @@ def search(
     Raises
     ------
     LayoutError
-        No attempt came within :data:`TOLERANCE` (at least one token), or the fixed text alone
+        No attempt came within :data:`TOLERANCE`, rounded up to a token, or the fixed text alone
         exceeds the budget; the message says the closest size.
     """
     fixed = len(assemble(""))
@@ -246,7 +247,7 @@ def search(
         ids = assemble(text)
         if best is None or abs(len(ids) - budget) < abs(len(best.token_ids) - budget):
             best = Attempt(text, ids, number)
-        if abs(len(ids) - budget) <= max(1, int(TOLERANCE * budget)):
+        if abs(len(ids) - budget) <= ceil(TOLERANCE * budget):
             return Attempt(text, ids, number)
         got = len(ids) - fixed
         low, high = ((asked, got), high) if got < room else (low, (asked, got))
