@@ -89,7 +89,18 @@ def select(importance: npt.NDArray[np.float32], config: SelectionConfig) -> Sele
     else:
         wanted = _mass_count(sums, _forced_first(order, forced), config.mass * total)
     chunks, limits = _within_limits(_forced_first(order, forced), wanted, sizes, forced, config)
-    return _selection(length, config.chunk, chunks, {"forced_chunks": len(forced), **limits})
+    facts = {"forced_chunks": len(forced), "chunk_deciles": deciles(sums / sizes), **limits}
+    return _selection(length, config.chunk, chunks, facts)
+
+
+def deciles(scores: npt.NDArray[np.float64]) -> str:
+    """Rank of each chunk's score among all, one digit a chunk: what a report shades by.
+
+    >>> deciles(np.array([0.1, 0.9, 0.4]))
+    '060'
+    """
+    ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable")
+    return "".join(map(str, (ranks * 10 // len(scores)).tolist()))
 
 
 def keep_count(chunks: int, keep: float) -> int:
