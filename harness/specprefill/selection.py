@@ -97,7 +97,7 @@ def deciles(scores: npt.NDArray[np.float64]) -> str:
     """Rank of each chunk's score among all, one digit a chunk: what a report shades by.
 
     >>> deciles(np.array([0.1, 0.9, 0.4]))
-    '060'
+    '063'
     """
     ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable")
     return "".join(map(str, (ranks * 10 // len(scores)).tolist()))
