@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("harness.cli.score", "Score predictions that were made elsewhere."),
     "runs": ("harness.cli.runs", "List, show, compare and remove runs."),
     "report": ("harness.cli.report", "Render runs as Markdown, HTML, JSON or CSV."),
+    "export": ("harness.cli.export", "Write records as lm-eval files, Parquet or CSV."),
     "gate": ("harness.cli.gate", "Compare a run with a committed baseline, for CI."),
     "plan": ("harness.cli.plan", "Say how many examples a margin needs."),
     "calibrate": ("harness.cli.calibrate", "Choose a keep rate, judged on held-out examples only."),

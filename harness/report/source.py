@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import StoreError
-from harness.paths import runs_dir
 from harness.records import CellRecord, RunRecord
 from harness.report.rows import Row, rows_of
+from harness.runs import find_run
 from harness.store import Store
 
 if TYPE_CHECKING:
@@ -103,20 +102,6 @@ class Report:
         """What the presets say about their models (a stand-in says so wherever it is shown)."""
         notes = [str(run.record.models.get("note") or "") for run in self.runs]
         return list(dict.fromkeys(note for note in notes if note))
-
-
-def find_run(name: str) -> Path:
-    """Return the folder of a run given by path, or by id under ``results/runs``.
-
-    Raises
-    ------
-    StoreError
-        There is no such run.
-    """
-    for path in (Path(name), runs_dir() / name):
-        if path.exists():
-            return path
-    raise StoreError(f"no run {name!r}, neither a folder nor an id under {runs_dir()}")
 
 
 @contextmanager

@@ -84,8 +84,8 @@ class Browser:
             return f"All {self.total:,} examples of the pruning arms."
         return (
             f"{len(self.samples):,} of {self.total:,} examples of the pruning arms: in turn from "
-            "every arm, task and outcome, the first of each by example number, answers that were "
-            "lost first. The tables are computed from all of them."
+            "every outcome, task and arm, answers that were lost first. The tables are computed "
+            "from all of them."
         )
 
 
@@ -130,12 +130,18 @@ def _outcomes(run: RunView) -> pd.DataFrame:
 
 
 def _choose(frame: pd.DataFrame, limit: int) -> list[tuple[str, str, str]]:
-    """Take samples in turn from every (cell, outcome), lost answers first."""
+    """Take samples in turn from every outcome and cell, lost answers first."""
+    import numpy as np
+
     priority = {name: rank for rank, name in enumerate(OUTCOMES)}
     turn = frame.groupby(["cell_id", "outcome"], sort=False).cumcount()
     ordered = frame.assign(turn=turn, priority=frame["outcome"].map(priority))
-    ordered = ordered.sort_values(["turn", "priority"], kind="stable").head(limit)
     ordered = ordered.sort_values(["priority", "turn"], kind="stable")
+    place = ordered.groupby("priority", sort=False).cumcount()
+    # Lost answers are why the browser is opened: three for one of every other outcome.
+    ordered["place"] = place // np.where(ordered["priority"] == 0, 3, 1)
+    ordered = ordered.sort_values(["place", "priority"], kind="stable").head(limit)
+    ordered = ordered.sort_values(["priority", "place"], kind="stable")
     return [
         (str(cell), str(example), str(outcome))
         for cell, example, outcome in zip(

@@ -20,7 +20,7 @@ from harness.receipts import Receipt
 from harness.records import ExampleRecord
 
 SHADES = 5
-"""Steps of the score's shading; ranks, not values, choose the step."""
+"""Steps of the score's shading; its rank in the prompt, not its value, chooses the step."""
 
 Spans = Sequence[tuple[int, int]]
 
@@ -63,7 +63,7 @@ def map_text(example: ExampleRecord, receipt: Receipt, target: str) -> TextMap:
         return TextMap(_pieces(text, [(0, len(text))], evidence, []), why)
     kept = _pairs(receipt.details.get("kept_chars"))
     offsets: Spans | None = None
-    if "kept_chars" not in receipt.details or "chunk_scores" in receipt.details:
+    if "kept_chars" not in receipt.details or "chunk_deciles" in receipt.details:
         offsets = _offsets(target, text, example.token_count)
     if "kept_chars" not in receipt.details:
         if offsets is None:
@@ -74,16 +74,15 @@ def map_text(example: ExampleRecord, receipt: Receipt, target: str) -> TextMap:
 
 
 def _shades(receipt: Receipt, offsets: Spans | None) -> list[tuple[int, int, int]]:
-    """Spans with their shade, from ``details["chunk_scores"]`` of ``details["chunk"]`` tokens."""
-    scores, chunk = receipt.details.get("chunk_scores"), receipt.details.get("chunk")
-    if offsets is None or not isinstance(scores, list) or not isinstance(chunk, int):
+    """Spans with their shade, from ``details["chunk_deciles"]``, a digit a chunk of tokens."""
+    digits, chunk = receipt.details.get("chunk_deciles"), receipt.details.get("chunk")
+    if offsets is None or not isinstance(digits, str) or not isinstance(chunk, int):
         return []
-    ranks = {score: rank for rank, score in enumerate(sorted(set(scores)))}
     found = []
-    for number, score in enumerate(scores):
+    for number, digit in enumerate(digits):
         span = _chars(offsets, number * chunk, min((number + 1) * chunk, len(offsets)))
-        if span is not None:
-            found.append((*span, ranks[score] * SHADES // max(1, len(ranks))))
+        if span is not None and digit.isdecimal():
+            found.append((*span, int(digit) * SHADES // 10))
     return found
 
 

@@ -1,0 +1,120 @@
+"""The Markdown report: what a person pastes into a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from harness.report import formats, paper
+from harness.report.finding import find
+from harness.report.pages.categories import Mean, Section, sections
+from harness.report.pages.provenance import provenance
+from harness.report.rows import Estimate, Row, remarks, silent_notice
+from harness.report.source import Report
+
+HEADERS = ("task", "arm", "n", "keep", "score", "Δ to full", "TTFT", "speed-up", "receipts")
+_PROVENANCE = ("run", "commit", "machine: class", "machine: cpu", "software: vllm", "data seeds")
+
+
+def render_markdown(report: Report) -> str:
+    """Return the report as GitHub-flavoured Markdown."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text from configurations, data and models as inert Markdown, on one line."""
+    flat = " ".join(formats.visible(text).split())
+    return re.sub(r"([\\`*\[\]<>|~])", r"\\\1", flat)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table; cells must be escaped."""
+    yield f"| {' | '.join(headers)} |"
+    yield f"|{'|'.join(' --- ' for _ in headers)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    finding = find(report)
+    yield f"**{escape(finding.quality)}**"
+    if finding.latency:
+        yield ""
+        yield escape(finding.latency)
+    notice = silent_notice(report.rows)
+    for sentence in (*report.model_notes, *((f"{notice}.",) if notice else ()), *finding.left_out):
+        yield ""
+        yield f"> {escape(sentence)}"
+    yield ""
+    marks = {text: number for number, text in enumerate(remarks(report.rows), start=1)}
+    body = (line for section in sections(report.rows) for line in _section(section, marks))
+    yield from table(HEADERS, body)
+    yield ""
+    yield (
+        "Brackets are 95 % intervals; Δ and speed-up are paired with full prefill; TTFT is the "
+        f"median of single requests (batch 1). {escape(report.setting_sentence)}"
+    )
+    if marks:
+        yield ""
+        yield from (f"{number}. {escape(text)}" for text, number in marks.items())
+    if report.comparison == "paper":
+        yield from _paper(report)
+    yield ""
+    yield from (_provenance(entry.facts) for entry in provenance(report))
+
+
+def _section(section: Section, marks: Mapping[str, int]) -> Iterator[list[str]]:
+    yield [f"**{escape(section.title)}**", *[""] * (len(HEADERS) - 1)]
+    for row in section.rows:
+        yield _row(row, marks)
+    for mean in section.means:
+        yield _mean(mean)
+
+
+def _row(row: Row, marks: Mapping[str, int]) -> list[str]:
+    numbers = " ".join(f"({marks[text]})" for text in row.remarks)
+    return [
+        escape(formats.task_label(row)),
+        f"{escape(formats.arm_label(row))} {numbers}".rstrip(),
+        str(row.n),
+        formats.keep(row),
+        _figure(formats.score(row.score), row.score),
+        _figure(formats.delta(row.delta), row.delta, with_sign=True),
+        formats.seconds(row.ttft_s),
+        _figure(formats.ratio(row.speedup), row.speedup, digits=2),
+        escape(formats.statuses(row.status)),
+    ]
+
+
+def _mean(mean: Mean) -> list[str]:
+    at = "" if mean.length is None else f" @ {mean.length:,}"
+    arm = mean.arm if mean.run is None else f"{mean.arm} [{mean.run}]"
+    score, delta = formats.number(mean.score), formats.signed(mean.delta)
+    return [f"*mean of {mean.tasks} tasks{at}*", escape(arm), "", "", score, delta, "", "", ""]
+
+
+def _figure(
+    text: str, estimate: Estimate | None, *, with_sign: bool = False, digits: int = 3
+) -> str:
+    interval = formats.interval(estimate, with_sign=with_sign, digits=digits)
+    return f"{text} {interval}".rstrip().replace("[", r"\[").replace("]", r"\]")
+
+
+def _paper(report: Report) -> Iterator[str]:
+    comparison = paper.compare(report)
+    yield ""
+    yield "### Beside the paper"
+    for sentence in comparison.remarks:
+        yield ""
+        yield escape(sentence)
+    for block in comparison.tables:
+        yield ""
+        yield f"{escape(block.title)}:"
+        yield ""
+        yield from table(block.headers, ([escape(cell) for cell in row] for row in block.rows))
+
+
+def _provenance(facts: Sequence[tuple[str, str]]) -> str:
+    known = dict(facts)
+    shown = [f"{name} {known[name]}" for name in _PROVENANCE if name in known]
+    return f"<sub>{escape(' · '.join(shown))}</sub>"
