@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from harness.errors import DataError
@@ -98,6 +98,10 @@ class Request:
             count=int(metadata.get("count", DEFAULT_COUNT)),
             task=task,
         )
+
+    def at_most(self, available: int) -> Request:
+        """The same request for no more samples than there are questions."""
+        return replace(self, count=min(self.count, available))
 
 
 def generate(draw: Draw, request: Request, *, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The essay haystack: RULER's own essays where they were pulled or imported, else ours."""
+"""The essay haystack: essays that were imported (RULER's, or a user's folder), else ours."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from harness.data.library import installed
 from harness.paths import package_or_checkout
 
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"”’)]*\s+(?=[\"“‘(]?[A-Z0-9])")
@@ -16,7 +17,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])[\"”’)]*\s+(?=[\"“‘(]?[A-Z0-9])")
 class Essays:
     """Running prose as sentences.
 
-    ``source`` is ``paul_graham_essays`` or ``built_in`` and is recorded with every sample.
+    ``source`` is ``built_in`` or ``imported:`` and a digest; it is recorded with every sample.
     """
 
     source: str
@@ -25,14 +26,12 @@ class Essays:
 
 @cache
 def load_essays() -> Essays:
-    """Return the essays that this machine has, pulled or imported ones first."""
-    from harness.data.library import installed_file
+    """Return the essays that this machine has, imported ones first."""
+    own = installed("essays")
+    if own is not None:
+        from harness.data.readers import read_set
 
-    pulled = installed_file("paul_graham_essays")
-    if pulled is not None:
-        from harness.data.readers import read_essays
-
-        return Essays("paul_graham_essays", split_sentences(read_essays(pulled)))
+        return Essays(f"imported:{own.digest[:12]}", split_sentences(read_set("essays")[0]))
     folder = package_or_checkout("tasks") / "ruler" / "essays"
     text = " ".join(p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.txt")))
     return Essays("built_in", split_sentences(text))

@@ -1,10 +1,71 @@
-"""Which data sets there are and how to get them."""
+"""Which data sets there are, where they come from, and under which licence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from harness.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """One data set of the manifest (``datasets.json``).
+
+    Attributes
+    ----------
+    url
+        What ``harness data pull`` fetches; ``{hub}`` stands for the model hub's address. None
+        where the publisher offers no plain file: import it.
+    revision
+        Commit, tag or version that ``url`` names.
+    sha256, git_blob, size
+        Of the fetched file: its sha256, or the id that git gives its content. None where the
+        publisher states none; then the hub's own digest is checked while pulling. What was
+        received is always recorded, for ``harness data verify``.
+    archive
+        Name of the archive whose members are sets; one pull installs them all.
+    """
+
+    name: str
+    title: str
+    licence: str
+    homepage: str
+    url: str | None
+    revision: str | None = None
+    sha256: str | None = None
+    git_blob: str | None = None
+    size: int | None = None
+    archive: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@cache
+def manifest() -> dict[str, DataSet]:
+    """Every known set by name."""
+    import json
+    from importlib.resources import files
+
+    raw = json.loads((files("harness.data") / "datasets.json").read_text(encoding="utf-8"))
+    archives: dict[str, dict[str, Any]] = raw["archives"]
+    sets: dict[str, DataSet] = {}
+    for archive, shared in archives.items():
+        members = shared.pop("sets")
+        for name in members:
+            sets[name] = DataSet(name=name, archive=archive, **shared)
+    sets |= {name: DataSet(name=name, **entry) for name, entry in raw["sets"].items()}
+    return sets
+
+
+def licence_of(name: str) -> str:
+    """Licence of a known set; ``as stated by its source`` for others."""
+    known = manifest().get(name)
+    return known.licence if known else "as stated by its source"
 
 
 def absent(task: str, names: Sequence[str]) -> DataError:

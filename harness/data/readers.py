@@ -1,10 +1,32 @@
-"""Readers of installed data sets."""
+"""Rows of installed data sets, for the task folders."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import lru_cache
+from typing import Any
+
+from harness.data.library import Installed, installed
+from harness.data.manifest import absent
+from harness.data.strict import Source
 
 
-def read_essays(path: Path) -> str:
-    """Return the essays' text."""
-    return path.read_text(encoding="utf-8")
+def read_set(name: str) -> list[Any]:
+    """Return the checked rows of an installed set (:mod:`harness.data.rows`).
+
+    Raises
+    ------
+    DataError
+        The set is not installed, or its file has been damaged since.
+    """
+    one = installed(name)
+    if one is None:
+        raise absent(name, [name])
+    return _read(one)
+
+
+@lru_cache(maxsize=4)
+def _read(one: Installed) -> list[Any]:
+    from harness.data.formats import read
+
+    path = one.folder / one.files[0].name
+    return read(Source(str(path), path.read_bytes())).rows

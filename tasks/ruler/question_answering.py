@@ -1,0 +1,219 @@
+"""RULER's question answering: gold paragraphs among paragraphs from the same data set.
+
+Source: arXiv 2404.06654, and NVIDIA/RULER's qa settings. Distractors of SQuAD come from the
+gold paragraph's article first, then from all others; HotpotQA brings its own ten paragraphs.
+"""
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from harness.data.readers import read_set
+from harness.errors import DataError
+from harness.framing import Frame, fill
+from harness.generation import Request, Sample, generate
+
+HEAD = (
+    "Answer the question based on the given documents. Only give me the answer and do not output "
+    "any other words.\n\nThe following are given documents.\n\n"
+)
+TAIL = (
+    "\n\nAnswer the question based on the given documents. Only give me the answer and do not "
+    "output any other words.\n\nQuestion: {question}"
+)
+PREFIX = "Answer:"
+TRIES = 400
+"""Distractors looked at, beyond those that fit anyway, to fill the last gap."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question over a shared list of paragraphs, all by index.
+
+    ``facts`` are the sentences that support the answer, as (gold paragraph, text); empty where
+    the data set names none, and then the gold paragraphs themselves are the evidence.
+    """
+
+    text: str
+    answers: tuple[str, ...]
+    gold: tuple[int, ...]
+    near: tuple[int, ...]
+    cluster: str
+    facts: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A data set as RULER sees it."""
+
+    paragraphs: tuple[str, ...]
+    questions: tuple[Question, ...]
+
+
+def dataset(*, source: str, **metadata: Any) -> dict[str, Any]:
+    """Generate the task's samples; lm-eval's ``custom_dataset``."""
+    request = Request.from_metadata(metadata, task=str(metadata.get("name", source)))
+    corpus = load(source)
+    order = list(range(len(corpus.questions)))
+    random.Random(f"{source}/{request.seed}").shuffle(order)
+    request = request.at_most(len(order))
+
+    sizes = Sizes(corpus, request.frame)
+
+    def draw(rng: random.Random, index: int) -> Sample:
+        return Answering(sizes, corpus.questions[order[index]], request, rng)
+
+    return generate(draw, request, name=f"qa/{source}")
+
+
+@lru_cache(maxsize=2)
+def load(source: str) -> Corpus:
+    """Read an installed data set."""
+    rows = read_set(source)
+    return {"squad": squad, "hotpotqa": hotpotqa}[source](rows)
+
+
+def squad(articles: Sequence[Any]) -> Corpus:
+    """Every answerable question; distractors from its article come first."""
+    paragraphs = tuple(sorted({p.context for article in articles for p in article.paragraphs}))
+    at = {text: index for index, text in enumerate(paragraphs)}
+    questions: list[Question] = []
+    for article in articles:
+        article_indices = tuple(dict.fromkeys(at[p.context] for p in article.paragraphs))
+        for paragraph in article.paragraphs:
+            gold = at[paragraph.context]
+            near = tuple(index for index in article_indices if index != gold)
+            cluster = hashlib.sha256(paragraph.context.encode()).hexdigest()[:16]
+            for qa in paragraph.qas:
+                if not qa.is_impossible:
+                    answers = tuple(dict.fromkeys(answer.text for answer in qa.answers))
+                    questions.append(Question(qa.question, answers, (gold,), near, cluster))
+    return Corpus(paragraphs, tuple(questions))
+
+
+def hotpotqa(rows: Sequence[Any]) -> Corpus:
+    """Each question's own ten paragraphs are there always, as in RULER."""
+    texts = [[f"{title}\n{''.join(sentences)}" for title, sentences in row.context] for row in rows]
+    paragraphs = tuple(sorted({text for own in texts for text in own}))
+    at = {text: index for index, text in enumerate(paragraphs)}
+    questions: list[Question] = []
+    for row, own in zip(rows, texts, strict=True):
+        by_title = dict(row.context)
+        where = {title: at[text] for (title, _), text in zip(row.context, own, strict=True)}
+        facts = tuple(
+            (where[title], by_title[title][number].strip())
+            for title, number in row.supporting_facts
+            if number < len(by_title[title])
+        )
+        gold = tuple(dict.fromkeys(at[text] for text in own))
+        questions.append(Question(row.question, (row.answer,), gold, (), row.id, facts))
+    return Corpus(paragraphs, tuple(questions))
+
+
+class Answering:
+    """One sample; a unit is one token of room for distractors."""
+
+    low = 0
+    high = 10**9
+    unit = 1.0
+    slack = 0.01
+    prefix = PREFIX
+
+    def __init__(
+        self, sizes: "Sizes", question: Question, request: Request, rng: random.Random
+    ) -> None:
+        self.sizes, self.question, self.request = sizes, question, request
+        self.corpus = corpus = sizes.corpus
+        own = {*question.gold, *question.near}
+        far = [index for index in range(len(corpus.paragraphs)) if index not in own]
+        rng.shuffle(far)
+        self.others = [*question.near, *far]
+        self.shuffle_seed = rng.getrandbits(64)
+        self.tail = TAIL.format(question=question.text)
+        self._chosen: dict[int, list[int]] = {0: []}
+
+    def guess(self, budget: int) -> int:
+        """The room beside the gold paragraphs."""
+        return max(0, budget - self.request.frame.count(self.text(0), PREFIX))
+
+    def _distractors(self, room: int) -> list[int]:
+        if room not in self._chosen:
+            candidates: list[int] = []
+            total = 0
+            for index in self.others:
+                if total > room and len(candidates) >= TRIES:
+                    break
+                candidates.append(index)
+                total += self.sizes.of(index)
+            if total < room and len(candidates) == len(self.others):
+                raise DataError(self._too_long(total))
+            picked = fill([self.sizes.of(i) for i in candidates], room, close=int(room * 0.005))
+            self._chosen[room] = [candidates[i] for i in picked]
+        return self._chosen[room]
+
+    def _too_long(self, total: int) -> str:
+        reach = total + self.request.frame.count(self.text(0), PREFIX)
+        return (
+            f"length {self.request.lengths[0]} is too long for {self.request.task}: the data that "
+            f"are here make prompts of at most about {reach} tokens; import the full data set"
+        )
+
+    def documents(self, units: int) -> list[int]:
+        """Paragraphs in the prompt's order."""
+        chosen = [*self.question.gold, *self._distractors(units)]
+        random.Random(f"{self.shuffle_seed}/{len(chosen)}").shuffle(chosen)
+        return chosen
+
+    def _numbered(self, units: int) -> list[str]:
+        return [
+            f"Document {number}:\n{self.corpus.paragraphs[index]}"
+            for number, index in enumerate(self.documents(units), 1)
+        ]
+
+    def text(self, units: int) -> str:
+        """The user's turn."""
+        context = "\n\n".join(self._numbered(units))
+        return f"{HEAD}{context}{self.tail}"
+
+    def doc(self, units: int) -> dict[str, Any]:
+        """Answers, spans' texts and facts."""
+        order = self.documents(units)
+        texts = self._numbered(units)
+        evidence = [[str(order.index(index)), text] for index, text in self.question.facts]
+        if not self.question.facts:
+            evidence = [
+                [str(order.index(index)), self.corpus.paragraphs[index]]
+                for index in self.question.gold
+            ]
+        first = min(int(index) for index, _ in evidence)
+        return {
+            "outputs": list(self.question.answers),
+            "instruction": HEAD.strip(),
+            "documents": texts,
+            "question": self.tail.strip(),
+            "evidence": evidence,
+            "cluster": self.question.cluster,
+            "facts": {
+                "depth": first / max(1, len(order) - 1),
+                "documents": len(order),
+                "gold_documents": len({index for index, _ in evidence}),
+            },
+        }
+
+
+class Sizes:
+    """Token counts of paragraphs with their headings, each measured once."""
+
+    def __init__(self, corpus: Corpus, frame: Frame) -> None:
+        self.corpus, self.frame = corpus, frame
+        self.known: dict[int, int] = {}
+
+    def of(self, index: int) -> int:
+        """Tokens of paragraph ``index``."""
+        if index not in self.known:
+            text = f"Document 10:\n{self.corpus.paragraphs[index]}\n\n"
+            self.known[index] = self.frame.pieces([text])[0]
+        return self.known[index]
