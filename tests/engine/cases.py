@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 def make_cases(tokenizer: Tokenizer, count: int = 8) -> list[Case]:
-    """Chat prompts of 300 to about 1,000 tokens, 20 to 60 % kept in chunks of 32."""
+    """Chat prompts of 250 to about 600 tokens, 20 to 60 % kept in chunks of 32."""
     return [_case(tokenizer, number) for number in range(count)]
 
 
@@ -49,7 +49,7 @@ def _case(tokenizer: Tokenizer, number: int) -> Case:
     sentences = [
         f"In year {draw.randint(1800, 1999)} the {draw.choice(_SUBJECTS)} near village "
         f"{draw.randint(1, 99)} was repaired for {draw.randint(10, 900)} crowns."
-        for _ in range(12 + 4 * number)
+        for _ in range(8 + 2 * number)
     ]
     question = f"\n\nWhich {_SUBJECTS[number % len(_SUBJECTS)]} was repaired first, and when?"
     text = tokenizer.chat([{"role": "user", "content": " ".join(sentences) + question}])

@@ -13,10 +13,10 @@ from harness.engines.vllm import VllmEngine
 from harness.models.embedded import prepare_smollm2
 from harness.specprefill.vllm.scorer import VllmScorer
 
-MAX_MODEL_LEN = 4096
+MAX_MODEL_LEN = 2304  # RULER at 2,048 tokens and its answer
 ENGINE_OPTIONS = (
     # Small on purpose: longer prompts are prefilled in chunks, and a full batch is preempted.
-    ("kv_tokens", 4608),
+    ("kv_tokens", 2432),
     ("max_num_batched_tokens", 512),
     # The target's own worker, with a switch that drops the position edit.
     ("worker_cls", "engine.mutants.SwitchableTargetWorker"),

@@ -1,4 +1,4 @@
-"""The target's worker with a switch that drops the position edit: what the tests must notice."""
+"""The target's worker with a switch that drops the position edit, and a count of preemptions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from harness.specprefill.vllm.workers_cpu import TargetCPURunner, TargetCPUWorke
 
 class SwitchableTargetRunner(TargetCPURunner):
     dropping = False
+    resumed = 0
+
+    def _update_states(self, scheduler_output: Any) -> Any:
+        self.resumed += len(scheduler_output.scheduled_cached_reqs.resumed_req_ids)
+        return super()._update_states(scheduler_output)
 
     def _edit_positions(self, *args: Any) -> None:
         if not self.dropping:
@@ -20,3 +25,6 @@ class SwitchableTargetWorker(TargetCPUWorker):
 
     def drop_position_edit(self, dropping: bool) -> None:
         self.model_runner.dropping = dropping
+
+    def resumed_requests(self) -> int:
+        return self.model_runner.resumed

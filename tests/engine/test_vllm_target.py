@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from engine.cases import TOKENS, Case, make_cases
@@ -100,38 +101,26 @@ def test_keeping_everything_equals_full_prefill_bit_for_bit(vllm_engine, cases):
         assert "positions_applied" not in plain.counters
 
 
-def test_preempted_requests_find_their_positions_again(vllm_engine, cases, reference):
+def test_preempted_requests_find_their_positions_again(vllm_engine, cases):
     """A batch that outgrows the KV cache is preempted, and its tokens stay the same."""
-    many = 200
-    chosen = cases[-2:]
-    sampling = Sampling(max_tokens=many, ignore_eos=True, logprobs=True)
-    prompts = [case.full(explicit=True) for case in chosen]
-    copies = [p.__class__(f"{p.example_id}-{i}", *_rest(p)) for i in range(3) for p in prompts]
-    found = {g.example_id: g for g in vllm_engine.generate(iter(copies), sampling)}
-    alone = {p.example_id: vllm_engine.time_one(p, sampling) for p in prompts}
-    for name, generation in found.items():
-        single = alone[name.rsplit("-", 1)[0]]
-        assert same(generation, list(single.token_ids), list(single.logprobs)), name
-    steps = [generation.counters["positions_applied"] for generation in found.values()]
-    assert max(steps) > many + 10, "nothing was preempted: the test shows nothing"
-
-
-def _rest(prompt):
-    return prompt.token_ids, prompt.positions, prompt.original_length, prompt.receipt
+    sampling = Sampling(max_tokens=100, ignore_eos=True, logprobs=True)
+    prompts = [case.full(explicit=True) for case in cases]
+    before = vllm_engine._host.rpc("resumed_requests")[0]
+    found = {g.example_id: g for g in vllm_engine.generate(iter(prompts), sampling)}
+    resumed = vllm_engine._host.rpc("resumed_requests")[0] - before
+    assert resumed > 0, "nothing was preempted: the test shows nothing"
+    for prompt in prompts[-3:]:
+        alone = vllm_engine.time_one(prompt, sampling)
+        beside = found[prompt.example_id]
+        assert same(beside, list(alone.token_ids), list(alone.logprobs)), prompt.example_id
 
 
 def test_prefix_cache_never_mixes_positions(vllm_engine, cases, expected):
     """Same tokens at other positions find no block of each other; repeats do find their own."""
     case = cases[-1]
-    compacted = case.prepared()
-    shifted = compacted.__class__(
-        "shifted",
-        compacted.token_ids,
-        tuple(range(len(case.kept))),
-        len(case.tokens),
-        compacted.receipt,
-    )
-    runs = [shifted, compacted, compacted]
+    sparse = case.prepared()
+    shifted = replace(sparse, example_id="shifted", positions=tuple(range(len(case.kept))))
+    runs = [shifted, sparse, sparse]
     found = [next(iter(vllm_engine.generate([prompt], GREEDY))) for prompt in runs]
     assert same(found[1], *expected[case.name])
     assert same(found[2], *expected[case.name])
@@ -159,9 +148,8 @@ def test_continuation_log_likelihood_stands_at_its_original_positions(
 
 def test_admission_counts_original_positions(vllm_engine, cases):
     """A short sparse request whose answer would leave the range is refused by name."""
-    prompt = cases[0].prepared()
-    far = prompt.__class__("far", prompt.token_ids, prompt.positions, 4090, prompt.receipt)
-    with pytest.raises(HarnessError, match=r"far: 4090 prompt tokens and 24 new ones exceed"):
+    far = replace(cases[0].prepared(), example_id="far", original_length=2290)
+    with pytest.raises(HarnessError, match=r"far: 2290 prompt tokens and 24 new ones exceed"):
         vllm_engine.time_one(far, GREEDY)
 
 

@@ -1,1 +1,1 @@
-"""."""
+"""SpecPrefill inside unmodified vLLM: workers, the speculator, and the switch for plain scripts."""
