@@ -107,7 +107,12 @@ def _own() -> tuple[dict[str, Any], ...]:
     root = package_or_checkout("tasks")
     files = sorted(p for p in root.glob("*/*.yaml") if not p.name.startswith("_"))
     parsed = ({**read_yaml(path), "_path": path} for path in files)
-    return tuple(raw for raw in parsed if isinstance(raw.get("task"), str))
+    return tuple(raw for raw in parsed if _is_task(raw))
+
+
+def _is_task(raw: Mapping[str, Any]) -> bool:
+    """Whether a YAML under tasks/ defines a task; sweep presets lie there too."""
+    return isinstance(raw.get("task"), str) and "group" in (raw.get("metadata") or {})
 
 
 def _info(raw: Mapping[str, Any], path: Path) -> TaskInfo:

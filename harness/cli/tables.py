@@ -14,7 +14,9 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*columns, title=title, title_justify="left")
+    table = Table(title=title, title_justify="left")
+    for rank, name in enumerate(columns):
+        table.add_column(name, no_wrap=rank == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
     Console().print(table)

@@ -38,7 +38,7 @@ def tasks(
                 task.category,
                 task.metric,
                 ", ".join(task.needs) or "—",
-                "yes" if task.ready else f"no: harness data pull {' '.join(task.missing)}",
+                "yes" if task.ready else "no",
             )
             for task in found
         ],

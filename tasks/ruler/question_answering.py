@@ -6,7 +6,7 @@ gold paragraph's article first, then from all others; HotpotQA brings its own te
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from harness.data.readers import read_set
 from harness.errors import DataError
 from harness.framing import Frame, fill
-from harness.generation import Request, Sample, generate
+from harness.generation import Request, Sample, TooShortError, generate
 
 HEAD = (
     "Answer the question based on the given documents. Only give me the answer and do not output "
@@ -57,16 +57,46 @@ def dataset(*, source: str, **metadata: Any) -> dict[str, Any]:
     """Generate the task's samples; lm-eval's ``custom_dataset``."""
     request = Request.from_metadata(metadata, task=str(metadata.get("name", source)))
     corpus = load(source)
-    order = list(range(len(corpus.questions)))
-    random.Random(f"{source}/{request.seed}").shuffle(order)
-    request = request.at_most(len(order))
-
+    questions = list(corpus.questions)
+    random.Random(f"{source}/{request.seed}").shuffle(questions)
+    chosen = that_fit(questions, corpus, request)
     sizes = Sizes(corpus, request.frame)
 
     def draw(rng: random.Random, index: int) -> Sample:
-        return Answering(sizes, corpus.questions[order[index]], request, rng)
+        return Answering(sizes, chosen[index], request, rng)
 
-    return generate(draw, request, name=f"qa/{source}")
+    return generate(draw, request.at_most(len(chosen)), name=f"qa/{source}")
+
+
+def that_fit(questions: Sequence[Question], corpus: Corpus, request: Request) -> list[Question]:
+    """Return the first questions whose own paragraphs fit the shortest length asked for.
+
+    HotpotQA's ten paragraphs are beyond 2,048 tokens for some questions: these are passed over.
+
+    Raises
+    ------
+    TooShortError
+        No question fits.
+    """
+    length = min(request.lengths)
+    chosen: list[Question] = []
+    smallest: list[int] = []
+    for question in questions:
+        context = numbered(corpus.paragraphs[index] for index in question.gold)
+        text = f"{HEAD}{context}{TAIL.format(question=question.text)}"
+        smallest.append(request.frame.count(text, PREFIX))
+        if smallest[-1] <= length:
+            chosen.append(question)
+        if len(chosen) == request.count:
+            break
+    if not chosen:
+        raise TooShortError(request.task, length, min(smallest))
+    return chosen
+
+
+def numbered(paragraphs: Iterable[str]) -> str:
+    """Join paragraphs as RULER shows them."""
+    return "\n\n".join(f"Document {i}:\n{text}" for i, text in enumerate(paragraphs, 1))
 
 
 @lru_cache(maxsize=2)
@@ -167,21 +197,17 @@ class Answering:
         random.Random(f"{self.shuffle_seed}/{len(chosen)}").shuffle(chosen)
         return chosen
 
-    def _numbered(self, units: int) -> list[str]:
-        return [
-            f"Document {number}:\n{self.corpus.paragraphs[index]}"
-            for number, index in enumerate(self.documents(units), 1)
-        ]
-
     def text(self, units: int) -> str:
         """The user's turn."""
-        context = "\n\n".join(self._numbered(units))
+        context = numbered(self.corpus.paragraphs[index] for index in self.documents(units))
         return f"{HEAD}{context}{self.tail}"
 
     def doc(self, units: int) -> dict[str, Any]:
         """Answers, spans' texts and facts."""
         order = self.documents(units)
-        texts = self._numbered(units)
+        texts = [
+            f"Document {i}:\n{self.corpus.paragraphs[index]}" for i, index in enumerate(order, 1)
+        ]
         evidence = [[str(order.index(index)), text] for index, text in self.question.facts]
         if not self.question.facts:
             evidence = [
