@@ -263,8 +263,13 @@ class Store:
     def _frame(self, table: str, skip: Sequence[str]) -> pd.DataFrame:
         import pandas as pd
 
-        columns = ", ".join(c for c in schema.COLUMNS[table] if c not in skip)
-        return pd.read_sql_query(f"SELECT {columns} FROM {table}", self._db)
+        columns = [c for c in schema.COLUMNS[table] if c not in skip]
+        query = f"SELECT {', '.join(columns)} FROM {table}"
+        # In parts: a million rows of Python objects at once would take gigabytes.
+        parts = [
+            _typed(part, columns) for part in pd.read_sql_query(query, self._db, chunksize=50_000)
+        ]
+        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
     def _of_cell(self, table: str, cell_id: str | None) -> sqlite3.Cursor:
         if cell_id is None:
@@ -276,6 +281,14 @@ class Store:
         return self._db.execute(
             f"SELECT {columns} FROM {table} WHERE {where} ORDER BY rowid", values
         )
+
+
+def _typed(part: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Give columns that hold nothing but None in this part the dtype of their others."""
+    for name, column in zip(part.columns, columns, strict=True):
+        if part[name].isna().all():
+            part[name] = part[name].astype(float if column in schema.NUMBERS else "str")
+    return part
 
 
 def set_aside(folder: Path) -> Path:

@@ -91,6 +91,9 @@ _TYPES = {
     "original_length": "INTEGER",
 }
 
+NUMBERS = frozenset(_TYPES)
+"""Columns that hold numbers; every other one holds text."""
+
 _KEYS = {
     "examples": "example_id",
     "quality": "cell_id, example_id",

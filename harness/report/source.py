@@ -18,6 +18,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class ReadingStore(Store):
+    """A store that is only read: its big frames are read once, however many pages ask."""
+
+    @cached_property
+    def _quality(self) -> pd.DataFrame:
+        return super().quality_frame()
+
+    @cached_property
+    def _examples(self) -> pd.DataFrame:
+        return super().examples_frame()
+
+    def quality_frame(self, *, text: bool = False) -> pd.DataFrame:
+        """As :meth:`Store.quality_frame`; a copy that shares its columns until one is written."""
+        return super().quality_frame(text=True) if text else self._quality.copy(deep=False)
+
+    def examples_frame(self, *, text: bool = False) -> pd.DataFrame:
+        """As :meth:`Store.examples_frame`; a copy that shares its columns until one is written."""
+        return super().examples_frame(text=True) if text else self._examples.copy(deep=False)
+
+
 @dataclass(frozen=True)
 class RunView:
     """One run, open for reading.
@@ -119,7 +139,7 @@ def open_report(names: Sequence[str], comparison: str | None = None) -> Iterator
     with ExitStack() as stack:
         views: list[RunView] = []
         for path in paths:
-            store = stack.enter_context(Store.open(path))
+            store = stack.enter_context(ReadingStore.open(path))
             record = store.run()
             if any(view.record.run_id == record.run_id for view in views):
                 raise StoreError(f"run {record.run_id} is named twice")
