@@ -203,6 +203,16 @@ class VllmScorer:
             others = [replace(item, forced=ahead, count=len(ahead) + 1) for item in others]
         return ahead, last.captured + sum(ended.captured for ended in self._run(others))
 
+    def time_prefill(self, token_ids: Sequence[int]) -> float:
+        """Seconds of the speculator's plain prefill of a prompt: nothing captured, one token."""
+        from vllm import SamplingParams
+
+        params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True, detokenize=False)
+        name = f"prefill-{next(self._numbers)}"
+        began = time.perf_counter()
+        self._finish({name: self._host.add(name, token_ids, params)})
+        return time.perf_counter() - began
+
     def _run(self, passes: Sequence[_Pass]) -> list[_Ended]:
         """Run passes as one batch and collect what the workers kept, in order."""
         names = dict(self._add(item) for item in passes)

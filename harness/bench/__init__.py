@@ -1,0 +1,1 @@
+"""Benchmarks of the method itself, apart from tasks and quality."""

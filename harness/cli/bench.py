@@ -1,0 +1,62 @@
+"""``harness bench``: time the method against its physical bound."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.callback()
+def bench() -> None:
+    """Time the method against its physical bound."""
+
+
+@app.command(
+    epilog="Example:  harness bench ttft --target-config llama-3.2-1b --load dummy "
+    "--length 4096 --keep 0.1 --look-ahead 1,8"
+)
+def ttft(  # noqa: PLR0917  (Typer passes options by name)
+    target_config: Annotated[
+        str | None, typer.Option(help="Shape of the target, filled with dummy weights.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Folder of the target instead.")] = None,
+    speculator: Annotated[
+        str | None, typer.Option(help="Folder of the speculator; the embedded model if left out.")
+    ] = None,
+    load: Annotated[str, typer.Option(help="How weights are loaded: auto or dummy.")] = "auto",
+    length: Annotated[int, typer.Option(help="Prompt length in tokens.")] = 4096,
+    keep: Annotated[float, typer.Option(help="Share of the prompt's chunks to keep.")] = 0.1,
+    look_ahead: Annotated[
+        str, typer.Option(help="Query rows; several as 1,8. No look-ahead is 1.")
+    ] = "8",
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds after one of warm-up.")] = 5,
+    dtype: Annotated[str, typer.Option(help="bfloat16 or float32.")] = "bfloat16",
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, nothing else.")
+    ] = False,
+) -> None:
+    """Time full prefill, scorer and sparse prefill in one interleaved run.
+
+    Prints the bound 1 / (r + k), where r is the speculator's plain prefill over the target's
+    full prefill and k the kept share, and how much of it is reached.
+    """
+    from harness.bench.session import TtftOptions, bench_ttft, to_json, to_text
+    from harness.errors import ConfigError
+
+    try:
+        depths = tuple(int(part) for part in look_ahead.split(","))
+    except ValueError:
+        raise ConfigError(f"--look-ahead takes numbers such as 1,8, not {look_ahead!r}") from None
+    options = TtftOptions(
+        target, target_config, speculator, load, length, keep, depths, rounds, dtype
+    )
+    measured, results = bench_ttft(options, lambda line: print(line, file=sys.stderr))
+    if json:
+        print(json_module.dumps(to_json(measured, results)))
+    else:
+        print(to_text(options, measured, results))
