@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from harness.specprefill.vllm.flavour import installed
+
 _LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -37,18 +39,27 @@ def prepare_environment() -> None:
 
 def _defaults() -> dict[str, str]:
     level = "INFO" if debugging() else "ERROR"
-    return {
+    common = {
         "VLLM_LOGGING_LEVEL": level,
         # vLLM logs to stdout, which belongs to the command's own output.
         "VLLM_LOGGING_STREAM": "ext://sys.stderr",
         # Nothing is sent anywhere during a measurement.
         "VLLM_NO_USAGE_STATS": "1",
-        # The positions hook is written for the V1 runner (docs/adr/0010).
+        # The hooks are written for the V1 runner (docs/adr/0010).
         "VLLM_USE_V2_MODEL_RUNNER": "0",
-        "VLLM_CPU_OMP_THREADS_BIND": thread_binding(),
-        # Two engines share the cores: a waiting thread must not spin.
-        "OMP_WAIT_POLICY": "passive",
         "TOKENIZERS_PARALLELISM": "false",
+    }
+    found = installed()
+    return common if found is not None and found.device != "cpu" else common | _on_cpu()
+
+
+def _on_cpu() -> dict[str, str]:
+    return {
+        "VLLM_CPU_OMP_THREADS_BIND": thread_binding(),
+        # Two engines share the cores: neither a waiting thread …
+        "OMP_WAIT_POLICY": "passive",
+        # … nor a waiting process may spin (harness.specprefill.vllm.waiting).
+        "SPECPREFILL_WAIT_POLLING_S": "0.001",
     }
 
 

@@ -1,7 +1,7 @@
 """vLLM's ``vllm.general_plugins`` entry point: SpecPrefill without touching a script.
 
-vLLM calls :func:`register` in every process it starts, so unless ``SPECPREFILL_MODEL`` names a
-speculator it does nothing but look that up.
+vLLM calls :func:`register` in every process it starts, so where neither variable is set it does
+nothing but look them up.
 """
 
 from __future__ import annotations
@@ -10,10 +10,16 @@ import os
 
 
 def register() -> None:
-    """Enable SpecPrefill in a user's own process where ``SPECPREFILL_MODEL`` is set.
+    """Act on this package's environment variables.
 
+    ``SPECPREFILL_MODEL`` names a speculator and enables SpecPrefill in a user's own process;
     ``SPECPREFILL_CONFIG`` may name a configuration file, as ``spec_config_path`` does.
+    ``SPECPREFILL_WAIT_POLLING_S`` is for engines on CPU (:mod:`harness.specprefill.vllm.waiting`).
     """
+    if os.environ.get("SPECPREFILL_WAIT_POLLING_S"):
+        from harness.specprefill.vllm import waiting
+
+        waiting.apply()
     model = os.environ.get("SPECPREFILL_MODEL")
     if not model:
         return
