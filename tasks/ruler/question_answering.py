@@ -14,7 +14,7 @@ from typing import Any
 from harness.data.readers import read_set
 from harness.errors import DataError
 from harness.framing import Frame, fill
-from harness.generation import Request, Sample, TooShortError, generate
+from harness.generation import Request, Sample, TooShortError, generate, rng_for
 
 HEAD = (
     "Answer the question based on the given documents. Only give me the answer and do not output "
@@ -27,6 +27,8 @@ TAIL = (
 PREFIX = "Answer:"
 TRIES = 400
 """Distractors looked at, beyond those that fit anyway, to fill the last gap."""
+FEWEST = 5
+"""Documents in the smallest prompt: with fewer there would be little to search through."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,19 @@ def dataset(*, source: str, **metadata: Any) -> dict[str, Any]:
     corpus = load(source)
     questions = list(corpus.questions)
     random.Random(f"{source}/{request.seed}").shuffle(questions)
-    chosen = that_fit(questions, corpus, request)
-    sizes = Sizes(corpus, request.frame)
+    sizes, name = Sizes(corpus, request.frame), f"qa/{source}"
+    chosen = that_fit(questions, sizes, request, name)
 
     def draw(rng: random.Random, index: int) -> Sample:
         return Answering(sizes, chosen[index], request, rng)
 
-    return generate(draw, request.at_most(len(chosen)), name=f"qa/{source}")
+    return generate(draw, request.at_most(len(chosen)), name=name)
 
 
-def that_fit(questions: Sequence[Question], corpus: Corpus, request: Request) -> list[Question]:
-    """Return the first questions whose own paragraphs fit the shortest length asked for.
+def that_fit(
+    questions: Sequence[Question], sizes: "Sizes", request: Request, name: str
+) -> list[Question]:
+    """Return the first questions whose smallest prompts fit the shortest length asked for.
 
     HotpotQA's ten paragraphs are beyond 2,048 tokens for some questions: these are passed over.
 
@@ -82,9 +86,9 @@ def that_fit(questions: Sequence[Question], corpus: Corpus, request: Request) ->
     chosen: list[Question] = []
     smallest: list[int] = []
     for question in questions:
-        context = numbered(corpus.paragraphs[index] for index in question.gold)
-        text = f"{HEAD}{context}{TAIL.format(question=question.text)}"
-        smallest.append(request.frame.count(text, PREFIX))
+        rng = rng_for(name, request.seed, len(chosen))
+        sample = Answering(sizes, question, request, rng)
+        smallest.append(request.frame.count(sample.text(0), PREFIX))
         if smallest[-1] <= length:
             chosen.append(question)
         if len(chosen) == request.count:
@@ -156,30 +160,44 @@ class Answering:
         self, sizes: "Sizes", question: Question, request: Request, rng: random.Random
     ) -> None:
         self.sizes, self.question, self.request = sizes, question, request
-        self.corpus = corpus = sizes.corpus
-        own = {*question.gold, *question.near}
-        far = [index for index in range(len(corpus.paragraphs)) if index not in own]
-        rng.shuffle(far)
-        self.others = [*question.near, *far]
+        self.corpus = sizes.corpus
+        self.rng = rng
         self.shuffle_seed = rng.getrandbits(64)
+        self.others = list(question.near)
+        self._seen = {*question.gold, *question.near}
+        while len(self.others) + len(question.gold) < FEWEST and self._draw():
+            pass
+        self.needed = self.others[: max(0, FEWEST - len(question.gold))]
         self.tail = TAIL.format(question=question.text)
         self._chosen: dict[int, list[int]] = {0: []}
 
+    def _draw(self) -> bool:
+        """Add one more distractor at random; False where there is none left."""
+        total = len(self.corpus.paragraphs)
+        if len(self._seen) == total:
+            return False
+        while (index := self.rng.randrange(total)) in self._seen:
+            pass
+        self._seen.add(index)
+        self.others.append(index)
+        return True
+
     def guess(self, budget: int) -> int:
-        """The room beside the gold paragraphs."""
+        """The room beside the documents that are always there."""
         return max(0, budget - self.request.frame.count(self.text(0), PREFIX))
 
     def _distractors(self, room: int) -> list[int]:
+        """More distractors that fill the room."""
         if room not in self._chosen:
-            candidates: list[int] = []
-            total = 0
-            for index in self.others:
-                if total > room and len(candidates) >= TRIES:
+            at, total, taken = len(self.needed), 0, 0
+            while total <= room or taken < TRIES:
+                if at + taken == len(self.others) and not self._draw():
                     break
-                candidates.append(index)
-                total += self.sizes.of(index)
-            if total < room and len(candidates) == len(self.others):
+                total += self.sizes.of(self.others[at + taken])
+                taken += 1
+            if total < room:
                 raise DataError(self._too_long(total))
+            candidates = self.others[at : at + taken]
             picked = fill([self.sizes.of(i) for i in candidates], room, close=int(room * 0.005))
             self._chosen[room] = [candidates[i] for i in picked]
         return self._chosen[room]
@@ -193,7 +211,7 @@ class Answering:
 
     def documents(self, units: int) -> list[int]:
         """Paragraphs in the prompt's order."""
-        chosen = [*self.question.gold, *self._distractors(units)]
+        chosen = [*self.question.gold, *self.needed, *self._distractors(units)]
         random.Random(f"{self.shuffle_seed}/{len(chosen)}").shuffle(chosen)
         return chosen
 
