@@ -15,7 +15,7 @@ from harness.plan import PlannedCell
 from harness.prompts import PreparedPair, PreparedPrompt, Prompt
 from harness.receipts import Receipt, Status
 from harness.records import QualityRecord
-from harness.segments import evidence_kept
+from harness.segments import evidence_tokens, share_kept
 
 if TYPE_CHECKING:
     from harness.examples import Example, TaskExamples
@@ -129,11 +129,19 @@ class _Quality:
         )
 
     def _evidence_kept(self, prompt: Prompt, receipt: Receipt) -> float | None:
-        segments = prompt.segments
-        if segments is None or not segments.evidence or receipt.kept_spans is None:
+        if receipt.kept_spans is None:
             return None
+        known = self.context.resources.setdefault("cache:evidence", {})
+        if prompt.example_id not in known:
+            known[prompt.example_id] = self._evidence(prompt)
+        return share_kept(known[prompt.example_id], receipt.kept_spans)
+
+    def _evidence(self, prompt: Prompt) -> frozenset[int]:
+        """Token indices of the gold evidence; every cell of the workload needs them."""
+        if prompt.segments is None or not prompt.segments.evidence:
+            return frozenset()
         _, offsets = self.context.tokenizer.encode_with_offsets(prompt.text)
-        return evidence_kept(segments, offsets, receipt.kept_spans)
+        return evidence_tokens(prompt.segments, offsets)
 
     def _refusal(self, prepared: PreparedPrompt) -> QualityRecord:
         return QualityRecord(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,35 +141,40 @@ def _not_found(task: str, text: str) -> DataError:
     return DataError(f"{task}: segments names a text that is not in the prompt: {shown!r}")
 
 
-def evidence_kept(
-    segments: Segments | None,
-    offsets: Sequence[tuple[int, int]],
-    kept_spans: Iterable[tuple[int, int]] | None,
-) -> float | None:
-    """Share of the gold evidence's tokens that a method kept, in [0, 1].
-
-    A token belongs to the evidence where it shares a character with it.
+def evidence_tokens(segments: Segments, offsets: Sequence[tuple[int, int]]) -> frozenset[int]:
+    """Indices of the tokens that share a character with the gold evidence.
 
     Parameters
     ----------
     offsets
-        Half-open character spans of the prompt's M tokens.
+        Half-open character spans of the prompt's M tokens, in order.
+    """
+    starts = [start for start, _ in offsets]
+    stops = [stop for _, stop in offsets]
+    found: set[int] = set()
+    for span in segments.evidence:
+        first = bisect_right(stops, span.start)
+        found.update(range(first, bisect_left(starts, span.stop)))
+    return frozenset(found)
+
+
+def share_kept(gold: Collection[int], kept_spans: Iterable[tuple[int, int]]) -> float | None:
+    """Share of the gold evidence's tokens that a method kept, in [0, 1].
+
+    Parameters
+    ----------
+    gold
+        :func:`evidence_tokens` of the prompt.
     kept_spans
         Half-open spans of kept token indices (:attr:`harness.receipts.Receipt.kept_spans`).
 
     Returns
     -------
     float or None
-        None where the task names no evidence or the method keeps no tokens as such.
+        None where the task names no evidence.
     """
-    if segments is None or not segments.evidence or kept_spans is None:
-        return None
-    gold = {
-        index
-        for index, (start, stop) in enumerate(offsets)
-        if any(start < span.stop and stop > span.start for span in segments.evidence)
-    }
     if not gold:
         return None
-    kept = {index for start, stop in kept_spans for index in range(start, stop)}
-    return len(gold & kept) / len(gold)
+    spans = list(kept_spans)
+    kept = sum(any(start <= token < stop for start, stop in spans) for token in gold)
+    return kept / len(gold)

@@ -12,6 +12,7 @@ import hashlib
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -30,12 +31,18 @@ SPECULATOR_SHARE = 0.2
 _NUMBER = re.compile(r"\d{5,}")
 
 
+@cache
+def _tokenizer(path: str) -> Tokenizer:
+    """Load a tokenizer once a process: there is nothing else to a fake model."""
+    return Tokenizer.load(path)
+
+
 class FakeEngine:
     """See the module's description. ``options`` takes ``delay_s``, a real sleep per request."""
 
     def __init__(self, spec: EngineSpec) -> None:
         self.spec = spec
-        self.tokenizer = Tokenizer.load(spec.target)
+        self.tokenizer = _tokenizer(spec.target)
         self.delay_s = float(dict(spec.options).get("delay_s", 0.0))
 
     @classmethod
@@ -113,7 +120,7 @@ class FakeScorer:
 
     def __init__(self, spec: EngineSpec) -> None:
         self.spec = spec
-        self.tokenizer = Tokenizer.load(spec.target)
+        self.tokenizer = _tokenizer(spec.target)
         vocabulary = self.tokenizer.hf.get_vocab()
         noise = np.random.default_rng(0).random(max(vocabulary.values()) + 1, dtype=np.float32)
         digits = [i for token, i in vocabulary.items() if any(c.isdigit() for c in token)]
