@@ -15,7 +15,7 @@ resolved with the wanted power where it exceeds t(0.975, K − 1) · SE + z(powe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scipy import special
@@ -103,16 +103,38 @@ def examples_needed(
     if not margin > 0:
         return None
 
-    def enough(clusters: int) -> bool:
-        found = resolvable_margin(clusters * cluster_size, phi, cluster_size, power, level)
-        return found < margin
+    def enough(n: float) -> bool:
+        return resolvable_margin(n, phi, cluster_size, power, level) < margin
 
-    low, high = MIN_CLUSTERS, MIN_CLUSTERS
-    while not enough(high):
+    return _fewest(enough, cluster_size)
+
+
+def loss_shown_from(
+    loss: float, phi: float, cluster_size: float = 1.0, power: float = POWER, alpha: float = 0.05
+) -> int | None:
+    """Fewest examples at which a true ``loss`` is significant, one-sided, at ``power``.
+
+    The pseudo-clusters draw the centre towards 0 by n / (n + 2). None where there is no loss, or
+    beyond :data:`MOST`.
+    """
+    if not loss > 0:
+        return None
+
+    def enough(n: float) -> bool:
+        # The same sum of quantile × SE and scatter as a margin at the one-sided level.
+        return resolvable_margin(n, phi, cluster_size, power, 1 - 2 * alpha) < loss * n / (n + 2)
+
+    return _fewest(enough, cluster_size)
+
+
+def _fewest(enough: Callable[[float], bool], cluster_size: float) -> int | None:
+    """Smallest number of whole clusters, as examples, from which on ``enough`` holds."""
+    low = high = MIN_CLUSTERS
+    while not enough(high * cluster_size):
         low, high = high + 1, 2 * high
         if high * cluster_size > MOST:
             return None
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+        low, high = (low, middle) if enough(middle * cluster_size) else (middle + 1, high)
     return math.ceil(low * cluster_size - 1e-9)

@@ -236,14 +236,14 @@ class _Builder:
 
     def _timed(self, row: ArmRow, cells: Sequence[CellRecord]) -> ArmRow:
         requests = self.timing.requests(cells, self.all_cells)
-        bands = by_length(self.timing.blocks_of(cells), row.length)
+        lengths = by_length(self.timing.blocks_of(cells), row.length)
         seconds = requests["ttft_s"].astype(float)
         return replace(
             row,
             ttft_median=float(seconds.median()) if len(seconds) else None,
             requests=len(seconds),
-            speedup=headline(bands),
-            by_length=bands,
+            speedup=headline(lengths),
+            by_length=lengths,
             stages_s=stages(requests),
         )
 

@@ -33,7 +33,7 @@ class Scores:
     values
         Mean score over the repetitions, shape (n,); NaN where any of them has none.
     digests
-        Output digests of the first repetition, shape (n,); None where unknown.
+        Output digests, shape (n,), of all repetitions joined; None where one is unknown.
     variance
         Items against seeds; None where scores are missing or repetitions incomplete.
     """
@@ -85,7 +85,7 @@ class RunScores:
             frame["code"].to_numpy(np.int64), return_index=True, return_counts=True
         )
         scores = frame["score"].to_numpy(float)
-        digests = frame["output_digest"].to_numpy(object)[first]
+        digests = _joined(frame["output_digest"].to_numpy(object), first, counts)
         if counts.min() == counts.max():
             table = scores.reshape(len(codes), counts[0])
             whole = np.isfinite(table).all()
@@ -124,6 +124,17 @@ def concatenate(parts: Sequence[Scores]) -> Scores:
         np.concatenate([p.digests for p in parts])[order],
         None,
     )
+
+
+def _joined(
+    digests: npt.NDArray[np.object_], first: Codes, counts: Codes
+) -> npt.NDArray[np.object_]:
+    """Join the digests of each example's repetitions; equal where every output is equal."""
+    if len(digests) == len(first):
+        return np.array([d if isinstance(d, str) else None for d in digests], dtype=object)
+    groups = (digests[a : a + n] for a, n in zip(first, counts, strict=True))
+    joined = ["+".join(g) if all(isinstance(d, str) for d in g) else None for g in groups]
+    return np.array(joined, dtype=object)
 
 
 def _check(quality: pd.DataFrame) -> None:

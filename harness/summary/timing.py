@@ -129,8 +129,8 @@ def _as_speed_up(shift: Shift) -> tuple[float | None, float | None, float | None
     return ratio, low, high
 
 
-def by_length(table: pd.DataFrame, length: int | None) -> dict[str, SpeedUp]:
-    """Speed-ups by length; lengths are never pooled.
+def bands(table: pd.DataFrame, length: int | None) -> dict[str, pd.DataFrame]:
+    """Split blocks by length: lengths are never pooled.
 
     A task of a fixed length is one length. Prompts of natural length are put in bands of a
     factor of two, named ``1024–2047`` (tokens of the whole prompt).
@@ -138,22 +138,27 @@ def by_length(table: pd.DataFrame, length: int | None) -> dict[str, SpeedUp]:
     if table.empty:
         return {}
     if length is not None:
-        return {str(length): speed_up(table)}
+        return {str(length): table}
     powers = np.floor(np.log2(table["original_length"].to_numpy(float))).astype(int)
     return {
-        f"{2**power}–{2 ** (power + 1) - 1}": speed_up(table[powers == power])
+        f"{2**power}–{2 ** (power + 1) - 1}": table[powers == power]
         for power in sorted(set(powers.tolist()))
     }
 
 
-def headline(bands: dict[str, SpeedUp]) -> SpeedUp | None:
+def by_length(table: pd.DataFrame, length: int | None) -> dict[str, SpeedUp]:
+    """Speed-ups by length."""
+    return {name: speed_up(part) for name, part in bands(table, length).items()}
+
+
+def headline(found: dict[str, SpeedUp]) -> SpeedUp | None:
     """The one speed-up of a row: that of its only length, else None with the reason."""
-    if not bands:
+    if not found:
         return None
-    if len(bands) == 1:
-        return next(iter(bands.values()))
-    count = sum(band.blocks for band in bands.values())
-    reason = f"prompts of {len(bands)} length bands are not pooled: see ttft_by_length"
+    if len(found) == 1:
+        return next(iter(found.values()))
+    count = sum(band.blocks for band in found.values())
+    reason = f"prompts of {len(found)} length bands are not pooled: see ttft_by_length"
     return SpeedUp(None, None, None, count, reason=reason)
 
 

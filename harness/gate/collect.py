@@ -1,0 +1,100 @@
+"""From a store to the cells the gate compares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.gate.baseline import Baseline, Cell, Example, Timing
+from harness.summary.scores import RunScores
+from harness.summary.settings import Setting, settings_of
+from harness.summary.timing import RunTiming, bands, speed_up
+
+if TYPE_CHECKING:
+    from harness.records import CellRecord
+    from harness.store import Store
+
+TTFT_DIGITS = 6
+"""Digits kept of a log ratio: a millionth is far below any clock's noise."""
+
+
+def collect(store: Store) -> Baseline:
+    """Turn a run into cells with per-example scores and latency blocks.
+
+    Examples that were not scored stand with ``score`` None: the gate names them, it never
+    drops them.
+    """
+    run = store.run()
+    scores, timing, cells = RunScores(store), RunTiming(store), store.cells()
+    settings = settings_of(cells)
+    return Baseline(
+        run=run.run_id,
+        commits=run.commits,
+        machine_class=str(run.machine.get("class", "unknown")),
+        models=json.loads(json.dumps(run.models)),
+        sessions=tuple(dict.fromkeys(timing.frame["session"].astype(str))),
+        cells=tuple(_cell(setting, scores, timing, cells) for setting in settings),
+    )
+
+
+def _cell(
+    setting: Setting, scores: RunScores, timing: RunTiming, cells: Sequence[CellRecord]
+) -> Cell:
+    first, found = setting.first, scores.of(setting.cells)
+    order = np.argsort([str(i) for i in scores.example_ids[found.codes]], kind="stable")
+    examples = tuple(
+        Example(
+            id=str(scores.example_ids[code]),
+            content=str(scores.content[code]),
+            cluster=str(scores.clusters[code]),
+            score=None if np.isnan(value) else float(value),
+            output=digest,
+        )
+        for code, value, digest in zip(
+            found.codes[order], found.values[order], found.digests[order], strict=True
+        )
+    )
+    return Cell(
+        task=setting.task,
+        group=first.group,
+        category=first.category,
+        metric=first.metric,
+        length=setting.length,
+        arm=setting.arm,
+        method=first.method,
+        reference=setting.is_reference,
+        keep=first.keep,
+        look_ahead=first.look_ahead,
+        options=dict(first.options),
+        engine=first.engine,
+        dtype=first.dtype,
+        target=first.target,
+        speculator=first.speculator,
+        examples=examples,
+        ttft=_timing(setting, timing, cells),
+    )
+
+
+def _timing(setting: Setting, timing: RunTiming, cells: Sequence[CellRecord]) -> dict[str, Timing]:
+    """Blocks by length; for full prefill the raw logs of the blocks it served in."""
+    if setting.is_reference:
+        own = {c.cell_id for c in setting.cells}
+        served = [c for c in cells if c.reference_cell_id in own]
+        parts = bands(timing.blocks_of(served), setting.length)
+        return {
+            name: Timing(values=_rounded(part["reference_log"])) for name, part in parts.items()
+        }
+    parts = bands(timing.blocks_of(setting.cells), setting.length)
+    found = {}
+    for name, part in parts.items():
+        measured = speed_up(part)
+        invalid = measured.reason if measured.ratio is None else None
+        found[name] = Timing(values=_rounded(part["r"]), invalid=invalid)
+    return found
+
+
+def _rounded(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(round(float(value), TTFT_DIGITS) for value in values)
