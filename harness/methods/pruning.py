@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
@@ -19,6 +19,16 @@ STRICT = ConfigDict(extra="forbid")
 
 Keep = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 """Share of the prompt's tokens to keep."""
+
+
+def _odd(width: int) -> int:
+    if width % 2 == 0:
+        raise ValueError("a pool that keeps the length has an odd width")
+    return width
+
+
+PoolKernel = Annotated[int, Field(ge=1), AfterValidator(_odd)]
+"""Odd width of an average pool over token scores; 1 switches it off."""
 
 Positions = Literal["original", "compacted"]
 """Kept tokens stay where they were, or are renumbered 0, 1, … as if nothing had been there."""

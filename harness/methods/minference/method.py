@@ -1,0 +1,84 @@
+"""The method: what to ask of the engine, and with which budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from harness.engines.base import EngineSpec
+from harness.methods.base import MethodContext
+from harness.methods.costs import target_shape
+from harness.methods.pruning import STRICT, Keep, Stopwatch
+from harness.methods.strategic import on_transformers, whole_prompt
+from harness.prompts import PreparedPrompt, Prompt
+from harness.receipts import BudgetKind, Cost
+
+
+@dataclass(frozen=True, config=STRICT)
+class MInference:
+    """Compute about ``keep`` of the causal attention pairs; every token keeps its KV.
+
+    It runs in the transformers engine on each layer's q, k and v, in one step without chunks or
+    a prefix cache: the estimate needs the prompt's last queries. The blocks that are skipped are
+    not computed, but in a loop of small matrix products (a *reference kernel*): its quality is
+    comparable everywhere, its latency is not that of fused sparse kernels, and the receipt says
+    so.
+
+    Attributes
+    ----------
+    keep
+        Share of the causal (query, key) pairs; the achieved share is in the receipt.
+    pattern
+        ``vertical_slash`` (columns and diagonals estimated from the last ``last_queries``
+        queries), ``a_shape`` (sink and local window) or ``block_sparse`` (blocks with the
+        highest products of mean query and mean key).
+    block
+        Rows and columns of a block.
+    sink
+        First tokens that every query sees.
+    """
+
+    name: ClassVar[str] = "minference"
+    budget_kind: ClassVar[BudgetKind] = BudgetKind.ATTENTION
+    needs: ClassVar[frozenset[str]] = frozenset({"engine:hf"})
+    stochastic: ClassVar[bool] = False
+    improves_ttft: ClassVar[bool] = True
+
+    keep: Keep = 0.1
+    pattern: Literal["vertical_slash", "a_shape", "block_sparse"] = "vertical_slash"
+    block: Annotated[int, Field(ge=1)] = 64
+    sink: Annotated[int, Field(ge=0)] = 4
+    last_queries: Annotated[int, Field(ge=1)] = 64
+
+    def engine_spec(self, base: EngineSpec) -> EngineSpec:
+        """Return the transformers engine with this attention path."""
+        return on_transformers(base, attention=self.name)
+
+    def prepare(
+        self, prompts: Sequence[Prompt], context: MethodContext
+    ) -> Iterator[PreparedPrompt]:
+        """Yield each prompt whole; the strategy counts the pairs it computes."""
+        for prompt in prompts:
+            watch = Stopwatch()
+            watch.lap("other")
+            length = len(prompt.token_ids)
+            yield whole_prompt(
+                prompt,
+                method=self.name,
+                kind=self.budget_kind,
+                keep=self.keep,
+                keep_achieved=None,
+                cost=Cost(prefill_tokens=length, kv_tokens=length),
+                directives={
+                    "keep": self.keep,
+                    "pattern": self.pattern,
+                    "block": self.block,
+                    "sink": self.sink,
+                    "last_queries": self.last_queries,
+                    "shape": target_shape(context),
+                },
+                seconds=watch.stages["other"],
+            )
