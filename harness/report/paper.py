@@ -27,6 +27,9 @@ LONGBENCH_METHODS = {
 }
 """Method here → key in the paper's LongBench table."""
 
+_BY_ASKED_RATE = frozenset({"specprefill", "llmlingua2"})
+"""Methods whose keep rates in the paper are asked ones; RAG's are achieved, MInference has none."""
+
 RULER_PARTS: Mapping[str, Callable[[str], bool]] = {
     "niah": lambda task: "_niah_" in task,
     "vt": lambda task: task.endswith("_vt"),
@@ -103,15 +106,16 @@ def _longbench(rows: Sequence[Row], published: Mapping[str, Any]) -> Iterator[tu
         key = LONGBENCH_METHODS.get(row.method)
         if key is None:
             continue
-        asked = 100 * (row.keep_achieved or row.keep_requested or 1.0)
-        nearest = min(table[key], key=lambda line: abs(line[0] - asked))
-        if key == "specprefill" and round(100 * (row.keep_requested or 0)) != nearest[0]:
-            continue  # the paper's keep rates are asked ones: no row for this one
+        rate = row.keep_achieved if key == "rag" else row.keep_requested
+        percent = round(100 * (1.0 if rate is None else rate), 6)
+        nearest = min(table[key], key=lambda line: abs(line[0] - percent))
+        if key in _BY_ASKED_RATE and nearest[0] != percent:
+            continue  # the paper has no such keep rate
         for column, category in list(enumerate(table["columns"]))[1:-1]:
             here = _here([r for r in own if r.category == category], row)
             if here is not None:
                 sides = _sides(table["full"][column], nearest[column])
-                yield category, row.arm, f"{asked:.1f}", f"{nearest[0]:g}", *sides, *here
+                yield category, row.arm, f"{percent:.4g}", f"{nearest[0]:g}", *sides, *here
 
 
 def _ruler(rows: Sequence[Row], published: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

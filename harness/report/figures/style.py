@@ -190,15 +190,15 @@ def wrapped(title: str, columns: int) -> str:
 def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Give each method its colour and marker: ``full`` always the same grey, the rest in order.
 
-    More methods than colours share colours, never both colour and marker.
+    There are seven colours and eight markers: 56 methods share a colour or a marker, never both.
     """
-    found = {"full": (LIGHT["s0"], "o")}
+    found = {"full": (LIGHT["s0"], MARKERS[0])}
     series = [LIGHT[f"s{n}"] for n in range(1, 8)]
     for name in dict.fromkeys(names):
         if name not in found:
             position = len(found) - 1
             found[name] = (
                 series[position % len(series)],
-                MARKERS[(1 + position + position // len(series)) % len(MARKERS)],
+                MARKERS[(1 + position) % len(MARKERS)],
             )
     return found

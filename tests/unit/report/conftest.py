@@ -1,9 +1,13 @@
-"""Rows of a summary, made up, as ``harness run --json`` prints them."""
+"""Made-up runs and rows of summaries to render."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from synthetic import Arm, Task, build_store
+
+from harness.receipts import Status
 
 Entry = Callable[..., dict[str, Any]]
 
@@ -34,3 +38,37 @@ def entry() -> Entry:
         return made | changes
 
     return make
+
+
+@pytest.fixture(scope="session")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run with several tasks, lengths, keep rates, look-aheads and budget kinds."""
+    tasks = [
+        Task(name, category=category, length=length, n=12, full_rate=rate)
+        for length in (1024, 2048)
+        for name, category, rate in (
+            ("ruler_niah_single_1", "retrieval", 0.95),
+            ("ruler_niah_multikey_1", "retrieval", 0.9),
+            ("ruler_cwe", "aggregation", 0.6),
+            ("ruler_fwe", "aggregation", 0.0),
+        )
+    ]
+    arms = [
+        Arm(f"specprefill-k{100 * keep:g}-lah{depth}", keep=keep, look_ahead=depth)
+        for keep in (0.1, 0.3)
+        for depth in (1, 8)
+    ]
+    silent = (Status.ACTIVE, Status.SKIPPED_MIN_TOKENS)
+    arms += [
+        Arm("random-k10", "random", 0.1, None, loss=0.9, speed_up=5, statuses=silent),
+        Arm("minference-k10", "minference", 0.1, None, speed_up=0.8, budget_kind="attention"),
+    ]
+    folder = tmp_path_factory.mktemp("runs") / "sweep"
+    return build_store(folder, tasks=tasks, arms=arms, run_id="sweep")
+
+
+@pytest.fixture(scope="session")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of one task, one arm and five examples, timed once (case 33)."""
+    folder = tmp_path_factory.mktemp("runs") / "single"
+    return build_store(folder, tasks=[Task(length=1024, n=5)], blocks=1, run_id="single")

@@ -1,0 +1,171 @@
+"""Markdown, JSON, CSV, and the file that a report is written to."""
+
+import csv
+import io
+import json
+
+import pytest
+from synthetic import build_store
+
+from harness.errors import ConfigError, HarnessError, StoreError
+from harness.report.formats import number, signed, visible
+from harness.report.markdown import escape
+from harness.report.pages.categories import COUNTING, category_of, sections
+from harness.report.render import render, write_text
+from harness.report.rows import rows_of
+from harness.report.tables import COLUMNS, cell
+from harness.store import Store
+from harness.summary import summarize
+
+
+def test_json_is_what_run_prints(single):
+    """One run's JSON is the summary itself."""
+    with Store.open(single) as store:
+        assert json.loads(render([str(single)], "json")) == summarize(store).to_json()
+
+
+def test_json_of_several_runs_keeps_each(single, sweep):
+    """Several runs stand beside each other, none merged."""
+    runs = json.loads(render([str(single), str(sweep)], "json"))["runs"]
+    assert [run["run"] for run in runs] == ["single", "sweep"]
+
+
+def test_csv_has_every_row_at_full_precision(sweep):
+    """Figures of the CSV are the JSON's, digit for digit; what is missing is empty."""
+    arms = json.loads(render([str(sweep)], "json"))["arms"]
+    rows = list(csv.DictReader(io.StringIO(render([str(sweep)], "csv"))))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == len(arms)
+    for row, arm in zip(rows, arms, strict=True):
+        assert float(row["score"]) == arm["score"]["mean"]
+        assert row["delta"] == ("" if arm["delta"] is None else str(arm["delta"]["mean"]))
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+def test_csv_text_is_never_a_formula(text):
+    """What a spreadsheet would run is quoted; numbers and plain text are not touched."""
+    assert cell(text) == f"'{text}"
+    assert cell(-0.5) == -0.5
+    assert cell("plain") == "plain"
+    assert cell(None) == ""
+
+
+def test_markdown_has_finding_table_and_remarks(sweep):
+    """The parts a pull request needs, with every table row of equal width."""
+    text = render([str(sweep)], "md", "paper")
+    assert text.startswith("**specprefill-k10-lah1")
+    assert "Beside the paper" in text
+    widths = {
+        len(line.replace(r"\|", "").split("|")) for line in text.splitlines() if "| n |" in line
+    }
+    assert widths == {11}
+    table = [line for line in text.splitlines() if line.startswith("| ruler_niah_single_1 @")]
+    assert len(table) == 2 * 7  # two lengths, seven arms
+    assert "skipped_min_tokens" in text.split("| task |")[0]  # the notice stands on top
+
+
+def test_markdown_escapes_text_from_outside():
+    """A pipe would end a cell, a line break the table, a bracket a link."""
+    assert escape("a|b\n[x](javascript:y) <b> `c` *d*") == (
+        r"a\|b \[x\](javascript:y) \<b\> \`c\` \*d\*"
+    )
+
+
+def test_counting_tasks_stand_apart(entry):
+    """Counting comes last and is in no other category's mean, whatever it is filed under."""
+    rows = rows_of(
+        {
+            "arms": [
+                entry("ruler_cwe", category="aggregation"),
+                entry("longbench_passage_count", category="synthetic"),
+                entry("longbench_a", category="synthetic", score={"mean": 0.4}),
+                entry("longbench_b", category="synthetic", score={"mean": 0.6}),
+            ]
+        }
+    )
+    found = sections(rows)
+    assert [len(section.rows) for section in found] == [2, 2]
+    assert found[0].means[0].score == pytest.approx(0.5)
+    assert all(category_of(row) == COUNTING for row in found[-1].rows)
+
+
+def test_means_leave_floor_tasks_out(entry):
+    """A task that full prefill cannot do adds nothing to a mean."""
+    rows = rows_of(
+        {
+            "arms": [
+                entry("a", category="qa", score={"mean": 0.8}),
+                entry("b", category="qa", score={"mean": 0.6}),
+                entry("c", category="qa", score={"mean": 0.0}, floor=True),
+            ]
+        }
+    )
+    (section,) = sections(rows)
+    assert section.means[0].score == pytest.approx(0.7)
+    assert section.means[0].tasks == 2
+
+
+def test_numbers_have_real_minus_signs_and_no_negative_zero():
+    """−0.0004 shown with three digits is 0.000."""
+    assert number(-0.0004) == signed(-0.0004) == signed(0.0004) == "0.000"
+    assert signed(0.5) == "+0.500"
+    assert number(-1.5, 1) == "−1.5"
+
+
+def test_ordinary_text_is_left_alone():
+    """Umlauts, Chinese, emoji and joiners are no control characters."""
+    text = "Zürich 你好 👩\u200d🔬 a\nb\tc"
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "comparison", "words"),
+    [
+        (["nope"], "md", None, "not a run"),
+        (["SINGLE"], "mdd", None, "did you mean 'md'"),
+        (["SINGLE"], "md", "papre", "did you mean 'paper'"),
+        (["SINGLE", "SINGLE"], "md", None, "named twice"),
+    ],
+)
+def test_bad_input_is_one_line(single, names, kind, comparison, words):
+    """What was wrong and what to do, with exit code 2."""
+    names = [str(single) if name == "SINGLE" else name for name in names]
+    with pytest.raises(HarnessError, match=words) as caught:
+        render(names, kind, comparison)
+    assert caught.value.code == 2
+    assert "\n" not in str(caught.value)
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    """A file that is no store is named as damaged or foreign."""
+    (tmp_path / "store.sqlite").write_text("not a database at all, but long enough to look at")
+    with pytest.raises(StoreError, match="not a results store"):
+        render([str(tmp_path)], "md")
+
+
+def test_an_empty_run_is_refused_with_its_command(tmp_path):
+    """A run without a finished example has nothing to report and says how to resume it."""
+    folder = build_store(tmp_path / "r", arms=(), reference=False)
+    with pytest.raises(StoreError, match=r"no finished example.*harness run"):
+        render([str(folder)], "html")
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    """A failed write leaves the old file as it was, and no draft beside it."""
+    path = tmp_path / "r.html"
+    write_text(path, "old")
+    monkeypatch.setattr(
+        "pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+    )
+    with pytest.raises(ConfigError, match="full"):
+        write_text(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writing_to_an_impossible_place_is_one_line(tmp_path):
+    """A folder, or a place that does not exist, is named in the error."""
+    with pytest.raises(ConfigError, match="it is a folder"):
+        write_text(tmp_path, "x")
+    with pytest.raises(ConfigError, match="cannot write"):
+        write_text(tmp_path / "no" / "r.md", "x")

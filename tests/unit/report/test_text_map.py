@@ -1,0 +1,107 @@
+"""Prompts cut into kept and dropped pieces, and what is left out of a long one."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
+from harness.receipts import Receipt, Status
+from harness.records import ExampleRecord
+from harness.report.pages.browser import MAX_PROMPT_CHARS, STRETCH_ENDS, shorten
+from harness.report.pages.text_map import Piece, map_text
+
+
+def example(text, tokens, evidence=()):
+    """An example with its token count and evidence spans."""
+    spans = {"evidence": [list(span) for span in evidence]}
+    return ExampleRecord("e", "t", None, 0, 0, text, tokens, "d", "c", (), spans)
+
+
+def receipt(spans, **details):
+    """A receipt that kept some token spans."""
+    return Receipt("specprefill", Status.ACTIVE, kept_spans=spans, details=details)
+
+
+def saved_tokenizer(folder):
+    """A tokenizer of words, where a target model's folder would have one."""
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return str(folder)
+
+
+def test_tokens_become_characters_through_the_targets_tokenizer(tmp_path):
+    """Kept tokens 1–2 of six words are the second and third word; evidence is marked."""
+    target = saved_tokenizer(tmp_path)
+    found = map_text(example("aa bb cc dd ee ff", 6, [(6, 8)]), receipt(((1, 3),)), target)
+    assert found.reason is None
+    assert "".join(piece.text for piece in found.pieces) == "aa bb cc dd ee ff"
+    assert [piece.text for piece in found.pieces if piece.kept] == ["bb ", "cc"]
+    assert [piece.text for piece in found.pieces if piece.evidence] == ["cc"]
+
+
+def test_deciles_become_shades(tmp_path):
+    """Each chunk's digit shades its characters; the last chunk may be short."""
+    target = saved_tokenizer(tmp_path)
+    details = {"chunk": 2, "chunk_deciles": "063"}
+    found = map_text(example("aa bb cc dd ee", 5), receipt(((2, 4),), **details), target)
+    shades = {piece.text.strip(): piece.shade for piece in found.pieces if piece.text.strip()}
+    assert shades == {"aa bb": 0, "cc dd": 3, "ee": 1}
+
+
+def test_another_tokenizer_is_not_trusted(tmp_path):
+    """A tokenizer that cuts the text into another number of tokens would mark the wrong text."""
+    found = map_text(example("aa bb cc", 4), receipt(((0, 1),)), saved_tokenizer(tmp_path))
+    assert found.reason is not None
+    assert "".join(piece.text for piece in found.pieces) == "aa bb cc"
+
+
+def test_without_a_tokenizer_the_reason_is_given():
+    """The prompt is shown whole, and unmarked text is not passed off as kept."""
+    found = map_text(example("aa bb", 2), receipt(((0, 1),)), "/no/such/model")
+    assert "tokenizer is not on this machine" in found.reason
+
+
+def test_a_rewriting_method_has_no_spans():
+    """A compressor's receipt has no kept spans: nothing is marked, and it says why."""
+    found = map_text(example("aa bb", 2), receipt(None), "/no/such/model")
+    assert "rewrites the prompt" in found.reason
+
+
+def test_character_spans_of_the_receipt_need_no_tokenizer():
+    """A receipt that carries character spans is enough on any machine."""
+    found = map_text(example("aa bb", 2), receipt(((0, 1),), kept_chars=[[0, 2]]), "/no/such")
+    assert [(piece.text, piece.kept) for piece in found.pieces] == [("aa", True), (" bb", False)]
+
+
+@given(
+    st.text(max_size=60),
+    st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), max_size=6),
+    st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), max_size=3),
+)
+def test_pieces_always_join_to_the_text(text, kept, evidence):
+    """Whatever spans are recorded, no character is lost, doubled or moved."""
+    kept = [tuple(sorted(span)) for span in kept]
+    found = map_text(example(text, 1, evidence), receipt(((0, 1),), kept_chars=kept), "/no")
+    assert "".join(piece.text for piece in found.pieces) == text
+
+
+def test_a_long_prompt_keeps_kept_text_and_evidence_whole():
+    """Only dropped stretches are shortened, with the number of characters left out."""
+    length = MAX_PROMPT_CHARS
+    pieces = [
+        Piece("d" * length, kept=False, evidence=False),
+        Piece("k" * 3000, kept=True, evidence=False),
+        Piece("e" * 3000, kept=False, evidence=True),
+    ]
+    found = list(shorten(pieces, example("x" * (length + 6000), 1)))
+    assert found[0].elided == length - 2 * STRETCH_ENDS
+    assert len(found[0].text) == len(found[1].text) == STRETCH_ENDS
+    assert [piece.text for piece in found[2:]] == ["k" * 3000, "e" * 3000]
+
+
+def test_a_short_prompt_is_shown_as_it_is():
+    """Nothing is shortened where everything fits."""
+    pieces = [Piece("d" * 5000, kept=False, evidence=False)]
+    assert list(shorten(pieces, example("d" * 5000, 1))) == pieces
