@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.building import Builder, Example, Pair
-from harness.catalogue import TaskInfo, require_data
+from harness.catalogue import FOREIGN, TaskInfo, require_data
 from harness.errors import ConfigError, DataError, HarnessError
 from harness.framing import Frame
 from harness.generation import DEFAULT_COUNT, DEFAULT_LENGTH, Request, TooShortError
@@ -86,8 +86,9 @@ def load_examples(
     length = _checked_length(task, length, max_positions)
     frame = Frame.of(tokenizer, chat=task.chat)
     count = DEFAULT_COUNT if limit is None else limit
-    request = Request(frame, (length or DEFAULT_LENGTH,), seed, count, task.name)
-    lm_task = load_task(task, {"request": request} if task.sized else {})
+    room = max_positions - task.max_tokens
+    request = Request(frame, (room if length is None else length,), seed, count, task.name)
+    lm_task = load_task(task, {} if task.group == FOREIGN else {"request": request})
     builder = Builder(task, lm_task, frame, length=length, seed=seed, max_positions=max_positions)
     examples = [builder.build(i, doc) for i, doc in _chosen(lm_task, task, seed, limit)]
     return TaskExamples(task, examples, lm_task.process_results)

@@ -65,7 +65,10 @@ Draw = Callable[[random.Random, int], Sample]
 
 @dataclass(frozen=True)
 class Request:
-    """What a task's ``custom_dataset`` function is asked for."""
+    """What a task's ``custom_dataset`` function is asked for.
+
+    For tasks that take their prompts from data ``lengths`` is what a prompt may take at most.
+    """
 
     frame: Frame
     lengths: tuple[int, ...]

@@ -42,7 +42,8 @@ def locate(parts: Parts, user: str, *, task: str) -> Segments:
     """Find a task's parts in the user's text.
 
     The instruction is searched from the start, documents one after the other, the question from
-    the end, evidence inside its document (or the first document that holds it, in order).
+    the end, evidence inside its document (or the first document that holds it). A task that names
+    documents but no instruction gets what is neither document nor question.
 
     Raises
     ------
@@ -53,10 +54,14 @@ def locate(parts: Parts, user: str, *, task: str) -> Segments:
     if unknown:
         raise DataError(f"{task}: segments names {sorted(unknown)}, which is no part of a prompt")
     documents = _in_order(parts.get("documents", ()), user, task)
+    question = _from_end(parts.get("question", ()), user, task)
+    named = "instruction" in parts or not documents
     return Segments(
-        instruction=_in_order(parts.get("instruction", ()), user, task),
+        instruction=_in_order(parts.get("instruction", ()), user, task)
+        if named
+        else _rest(user, [*documents, *question]),
         documents=documents,
-        question=_from_end(parts.get("question", ()), user, task),
+        question=question,
         evidence=_evidence(parts.get("evidence", ()), user, documents, task),
     )
 
@@ -118,6 +123,19 @@ def _from_end(texts: Iterable[str], user: str, task: str) -> tuple[Span, ...]:
         if start < 0:
             raise _not_found(task, text)
         spans.append(Span(start, start + len(text)))
+    return tuple(spans)
+
+
+def _rest(user: str, taken: Iterable[Span]) -> tuple[Span, ...]:
+    """What lies before, between and after spans, without white space at the ends."""
+    spans: list[Span] = []
+    at = 0
+    for span in (*sorted(taken), Span(len(user), len(user))):
+        gap = user[at : span.start]
+        if gap.strip():
+            start = at + len(gap) - len(gap.lstrip())
+            spans.append(Span(start, start + len(gap.strip())))
+        at = max(at, span.stop)
     return tuple(spans)
 
 

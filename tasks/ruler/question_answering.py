@@ -235,9 +235,8 @@ class Answering:
         first = min(int(index) for index, _ in evidence)
         return {
             "outputs": list(self.question.answers),
-            "instruction": HEAD.strip(),
             "documents": texts,
-            "question": self.tail.strip(),
+            "question": self.question.text.strip(),
             "evidence": evidence,
             "cluster": self.question.cluster,
             "facts": {
