@@ -72,7 +72,7 @@ def _section(section: Section, marks: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _row(row: Row, marks: Mapping[str, int]) -> list[str]:
-    numbers = " ".join(f"({marks[text]})" for text in row.remarks)
+    numbers = " ".join(f"({number})" for number in sorted(marks[text] for text in row.remarks))
     return [
         escape(formats.task_label(row)),
         f"{escape(formats.arm_label(row))} {numbers}".rstrip(),

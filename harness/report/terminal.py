@@ -114,7 +114,7 @@ def _filled(parts: Sequence[str], width: int) -> list[str]:
 
 
 def _cells(row: Row, marks: Mapping[str, int], joint: str) -> list[str]:
-    numbers = "".join(f" ({marks[text]})" for text in row.remarks)
+    numbers = "".join(f" ({number})" for number in sorted(marks[text] for text in row.remarks))
     return [
         formats.arm_label(row) + numbers,
         str(row.n),

@@ -136,7 +136,7 @@ def test_columns_sort_both_ways_inside_their_category(page, report):
 
 
 def test_samples_filter_by_outcome(page, report):
-    """The filter "full right, arm wrong" leaves exactly those, and nothing left is said in words."""
+    """The outcome filter leaves what it names, and an empty list says so in words."""
     page.open(report)
     lost = page.evaluate("document.querySelectorAll('.sample[data-outcome=lost]').length")
     assert lost > 0
