@@ -112,7 +112,24 @@ def _own() -> tuple[dict[str, Any], ...]:
 
 def _is_task(raw: Mapping[str, Any]) -> bool:
     """Whether a YAML under tasks/ defines a task; sweep presets lie there too."""
-    return isinstance(raw.get("task"), str) and "group" in (raw.get("metadata") or {})
+    metadata = raw.get("metadata") or {}
+    return isinstance(raw.get("task"), str) and "group" in metadata and metadata.get("listed", True)
+
+
+def from_file(path: Path) -> TaskInfo:
+    """Read one task's YAML.
+
+    Raises
+    ------
+    ConfigError
+        It is no lm-eval task.
+    """
+    if not path.is_file():
+        raise ConfigError(f"task file {path} does not exist")
+    raw = read_yaml(path)
+    if not isinstance(raw.get("task"), str):
+        raise ConfigError(f"{path}: has no 'task: NAME', so it is no lm-eval task")
+    return _info(raw, path)
 
 
 def _info(raw: Mapping[str, Any], path: Path) -> TaskInfo:
@@ -175,7 +192,7 @@ def resolve(names: Sequence[str]) -> list[TaskInfo]:
         elif name in GROUPS:
             tasks = [task for task in own if task.group == name]
         elif name.endswith((".yaml", ".yml")):
-            tasks = [_from_file(Path(name))]
+            tasks = [from_file(Path(name))]
         else:
             tasks = _foreign(name, [*by_name, *GROUPS])
         found.update({task.name: task for task in tasks})
@@ -195,15 +212,6 @@ def require_data(task: TaskInfo) -> None:
     missing = task.missing
     if missing:
         raise absent(task.name, missing)
-
-
-def _from_file(path: Path) -> TaskInfo:
-    if not path.is_file():
-        raise ConfigError(f"task file {path} does not exist")
-    raw = read_yaml(path)
-    if not isinstance(raw.get("task"), str):
-        raise ConfigError(f"{path}: has no 'task: NAME', so it is no lm-eval task")
-    return _info(raw, path)
 
 
 def _foreign(name: str, known: Iterable[str]) -> list[TaskInfo]:

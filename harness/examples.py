@@ -5,17 +5,27 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from harness.building import Builder, Example, Pair
-from harness.catalogue import FOREIGN, TaskInfo, require_data
+from harness.catalogue import FOREIGN, TaskInfo, from_file, require_data
 from harness.errors import ConfigError, DataError, HarnessError
 from harness.framing import Frame
 from harness.generation import DEFAULT_COUNT, DEFAULT_LENGTH, Request, TooShortError
+from harness.paths import package_or_checkout
 from harness.tokenizer import Tokenizer
 
-__all__ = ["Example", "Pair", "TaskExamples", "load_examples", "load_task", "min_length"]
+__all__ = [
+    "Example",
+    "Pair",
+    "TaskExamples",
+    "examples_from_file",
+    "load_examples",
+    "load_task",
+    "min_length",
+]
 
 
 Score = Callable[[Mapping[str, Any], Sequence[Any]], Mapping[str, Any]]
@@ -92,6 +102,55 @@ def load_examples(
     builder = Builder(task, lm_task, frame, length=length, seed=seed, max_positions=max_positions)
     examples = [builder.build(i, doc) for i, doc in _chosen(lm_task, task, seed, limit)]
     return TaskExamples(task, examples, lm_task.process_results)
+
+
+def examples_from_file(
+    path: Path,
+    *,
+    limit: int | None,
+    tokenizer: Tokenizer,
+    max_positions: int,
+    length: int | None = None,
+    seed: int = 0,
+) -> TaskExamples:
+    """Load a user's own rows (docs/tasks.md), or a file in a publisher's format.
+
+    LongBench, HotpotQA, 2WikiMultihopQA, MuSiQue and lost-in-the-middle rows run as the task of
+    that name, RULER's samples as they are. ``limit`` takes the file's first rows.
+
+    Raises
+    ------
+    DataError
+        A row that is wrong, with the file's name and the line number.
+    """
+    task = task_of_file(path)
+    length = _checked_length(task, length, max_positions)
+    frame = Frame.of(tokenizer, chat=task.chat)
+    room = max_positions - task.max_tokens
+    request = Request(frame, (room if length is None else length,), seed, 10**9, task.name)
+    lm_task = load_task(task, {"request": request, "file": str(path)})
+    builder = Builder(task, lm_task, frame, length=length, seed=seed, max_positions=max_positions)
+    docs = list(lm_task.eval_docs)[:limit]
+    examples = [builder.build(index, doc) for index, doc in enumerate(docs)]
+    return TaskExamples(task, examples, lm_task.process_results)
+
+
+def task_of_file(path: Path) -> TaskInfo:
+    """Return the task that a data file runs as, named after the file."""
+    from harness.data.own_rows import kind_of
+    from harness.data.readers import read_file
+
+    kind = kind_of(path)
+    root = package_or_checkout("tasks")
+    if kind in {"own", "ruler"}:
+        yaml = root / "rows" / ("rows.yaml" if kind == "own" else "ruler_rows.yaml")
+    elif kind == "longbench":
+        dataset = read_file(str(path))[0].dataset.removesuffix("_e")
+        yaml = root / "longbench" / f"{dataset}.yaml"
+    else:
+        stem = {"nq_lost_in_the_middle": "nq"}.get(kind, kind)
+        yaml = root / "multidoc_qa" / f"{stem}.yaml"
+    return replace(from_file(yaml), name=path.stem, needs=(), ready=True)
 
 
 def min_length(

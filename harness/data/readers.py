@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from harness.data.library import Installed, installed
@@ -22,6 +23,19 @@ def read_set(name: str) -> list[Any]:
     if one is None:
         raise absent(name, [name])
     return _read(one)
+
+
+def read_file(path: str) -> list[Any]:
+    """Return the checked rows of a file in a publisher's format.
+
+    Raises
+    ------
+    DataError
+        The first fault, with the file's name and the line number.
+    """
+    from harness.data.formats import read
+
+    return read(Source(path, Path(path).read_bytes())).rows
 
 
 @lru_cache(maxsize=4)

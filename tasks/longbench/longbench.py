@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.data.readers import read_set
+from harness.data.readers import read_file, read_set
 from harness.scoring.longbench import METRIC_OF, score
 
 NUMBERED = {
@@ -27,8 +27,8 @@ NUMBERED = {
 """How a context's documents are headed; other contexts are one document."""
 
 
-def dataset(*, source: str, **_: Any) -> dict[str, Any]:
-    """Return the installed rows; lm-eval's ``custom_dataset``."""
+def dataset(*, source: str, file: str | None = None, **_: Any) -> dict[str, Any]:
+    """Return the installed rows, or a file's; lm-eval's ``custom_dataset``."""
     import datasets
 
     docs = [
@@ -41,7 +41,7 @@ def dataset(*, source: str, **_: Any) -> dict[str, Any]:
             "cluster": hashlib.sha256(row.context.encode()).hexdigest()[:16],
             "facts": {"words": row.length, "bucket": bucket(row.length), "id": row.id},
         }
-        for row in read_set(source)
+        for row in (read_set(source) if file is None else read_file(file))
     ]
     return {"test": datasets.Dataset.from_list(docs)}
 

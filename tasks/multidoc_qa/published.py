@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.data.readers import read_set
+from harness.data.readers import read_file, read_set
 from harness.documents import Document, at_depth, evidence, facts, show
 from harness.errors import DataError
 from harness.framing import Frame
@@ -84,15 +84,17 @@ READERS: Mapping[str, Callable[[Sequence[Any]], Iterator[Item]]] = {
 }
 
 
-def dataset(*, source: str, depth: float | str = "given", **metadata: Any) -> dict[str, Any]:
-    """Return an installed data set's questions; lm-eval's ``custom_dataset``.
+def dataset(
+    *, source: str, depth: float | str = "given", file: str | None = None, **metadata: Any
+) -> dict[str, Any]:
+    """Return an installed data set's questions, or a file's; lm-eval's ``custom_dataset``.
 
     ``depth`` is ``given`` (the data's own order), ``each`` (0, ¼, ½, ¾, 1 in turn), or a number
     in [0, 1].
     """
     import datasets
 
-    items = list(READERS[source](read_set(source)))
+    items = list(READERS[source](read_set(source) if file is None else read_file(file)))
     if not items:
         raise DataError(f"{source}: no answerable question in the data that are here")
     request = metadata.get("request")
