@@ -18,6 +18,12 @@ from harness.methods.pruning import Stopwatch
 from harness.prompts import PreparedPrompt, Prompt
 from harness.receipts import BudgetKind, Receipt, Status, spans_of
 from harness.specprefill.config import SpecPrefillConfig
+from harness.specprefill.cross_family import (
+    Translation,
+    TranslationError,
+    speculator_tokenizer,
+    translate,
+)
 from harness.specprefill.guards import TOOL_SCAN_TOKENS, RequestFacts, Skip, check
 from harness.specprefill.score_cache import ScoreCache
 from harness.specprefill.scorer import ScoreRequest, Scores
@@ -33,6 +39,12 @@ class _Pending:
     skip: Skip | None = None
     scores: Scores | None = None
     request: ScoreRequest | None = None
+    translation: Translation | None = None
+
+    @property
+    def scored_ids(self) -> tuple[int, ...]:
+        """The prompt in the speculator's tokens."""
+        return self.prompt.token_ids if self.translation is None else self.translation.token_ids
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ class SpecPrefill:
             while waiting[0].request is None:
                 yield self._finish(waiting.popleft(), context)
             pending = waiting.popleft()
-            cache.put(pending.prompt.token_ids, self.config.scoring(), scores)
+            cache.put(pending.scored_ids, self.config.scoring(), scores)
             pending.scores = scores
             yield self._finish(pending, context)
         while waiting:
@@ -95,13 +107,17 @@ class SpecPrefill:
         )
         if skip is not None or not prompt.token_ids:
             return _Pending(prompt, watch, skip)
-        known = cache.get(prompt.token_ids, scoring)
-        if known is not None:
-            return _Pending(prompt, watch, scores=known)
-        request = ScoreRequest(
-            prompt.example_id, prompt.token_ids, scoring, self._tail_tokens(prompt, context)
-        )
-        return _Pending(prompt, watch, request=request)
+        pending = _Pending(prompt, watch)
+        try:
+            pending.translation = _translation(prompt, context)
+        except TranslationError as fault:
+            pending.skip = Skip(Status.UNSUPPORTED, str(fault))
+            return pending
+        pending.scores = cache.get(pending.scored_ids, scoring)
+        if pending.scores is None:
+            tail = self._tail_tokens(pending, context)
+            pending.request = ScoreRequest(prompt.example_id, pending.scored_ids, scoring, tail)
+        return pending
 
     def _facts(self, prompt: Prompt, context: MethodContext) -> RequestFacts:
         if not self.config.tool_guard:
@@ -109,18 +125,21 @@ class SpecPrefill:
         head = prompt.token_ids[:TOOL_SCAN_TOKENS]
         return RequestFacts(context.tokenizer.decode(head, skip_special_tokens=False))
 
-    def _tail_tokens(self, prompt: Prompt, context: MethodContext) -> int | None:
+    def _tail_tokens(self, pending: _Pending, context: MethodContext) -> int | None:
         """Tokens from the last segment's start on; only a prompt cut into windows needs them."""
         assert context.scorer is not None  # prepare has checked
         window = self.config.window or context.scorer.max_positions
-        if prompt.segments is None or len(prompt.token_ids) + self.config.look_ahead <= window:
+        segments = pending.prompt.segments
+        if segments is None or len(pending.scored_ids) + self.config.look_ahead <= window:
             return None
-        spans = (*prompt.segments.instruction, *prompt.segments.documents)
-        start = max((span.start for span in (*spans, *prompt.segments.question)), default=None)
-        if start is None:
+        spans = (*segments.instruction, *segments.documents, *segments.question)
+        last = max((span.start for span in spans), default=None)
+        if last is None:
             return None
-        _, offsets = context.tokenizer.encode_with_offsets(prompt.text)
-        return sum(stop > start for _, stop in offsets)
+        if pending.translation is not None:
+            return sum(start >= last for start in pending.translation.starts)
+        _, offsets = context.tokenizer.encode_with_offsets(pending.prompt.text)
+        return sum(stop > last for _, stop in offsets)
 
     def _finish(self, pending: _Pending, context: MethodContext) -> PreparedPrompt:
         length = len(pending.prompt.token_ids)
@@ -129,6 +148,8 @@ class SpecPrefill:
             return self._whole(pending, context, why)
         pending.watch.lap("other")
         importance = merged_importance(pending.scores, self.config)
+        if pending.translation is not None:
+            importance = pending.translation.to_target(importance)
         selection = select(importance, self.config)
         pending.watch.lap("select")
         if selection.status is Status.FAILED:
@@ -155,6 +176,8 @@ class SpecPrefill:
         if scores.windows > 1:
             details["window_query"] = self.config.window_query
             details["merge"] = self.config.merge
+        if pending.translation is not None:
+            details["speculator_tokens"] = len(pending.scored_ids)
         return Receipt(
             method=self.name,
             status=selection.status,
@@ -179,7 +202,7 @@ class SpecPrefill:
             status=why.status,
             reason=why.reason,
             keep_requested=self.config.keep if by_rate else None,
-            keep_achieved=1.0 if length else None,
+            keep_achieved=1.0 if length and why.status is not Status.UNSUPPORTED else None,
             budget_kind=BudgetKind.TOKENS if by_rate else BudgetKind.ADAPTIVE,
             cost=prefill_cost(length, length, target_shape(context)),
             kept_spans=((0, length),) if length else (),
@@ -192,3 +215,11 @@ class SpecPrefill:
         """Seconds by stage; waiting for a batch's scores counts in none of them."""
         score = pending.scores.seconds if pending.scores is not None else 0.0
         return {"score": score, "select": pending.watch.stages.get("select", 0.0)}
+
+
+def _translation(prompt: Prompt, context: MethodContext) -> Translation | None:
+    """Return the prompt for a speculator with another tokenizer; None where it has the same."""
+    if context.speculator is None:
+        return None
+    other = speculator_tokenizer(str(context.tokenizer.hf.name_or_path), context.speculator)
+    return None if other is None else translate(prompt, context.tokenizer, other)
