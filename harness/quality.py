@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.engines.base import Engine, Generation, Sampling
 from harness.methods.base import MethodContext
+from harness.placing import placed
 from harness.plan import PlannedCell
 from harness.prompts import PreparedPair, PreparedPrompt, Prompt
 from harness.receipts import Receipt, Status
@@ -125,7 +126,7 @@ class _Quality:
             score=next(iter(metrics.values())),
             metrics=metrics,
             evidence_kept=self._evidence_kept(example.prompt, receipt),
-            receipt=receipt,
+            receipt=placed(receipt, example.prompt, self.context.tokenizer),
         )
 
     def _evidence_kept(self, prompt: Prompt, receipt: Receipt) -> float | None:

@@ -113,6 +113,7 @@ def _environment() -> Environment:
         keep_trailing_newline=False,
     )
     environment.filters["pair"] = _pair
+    environment.filters["position"] = lambda text, texts: texts.index(text) + 1
     return environment
 
 

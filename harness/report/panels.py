@@ -40,7 +40,8 @@ def panels(
         At most :data:`MAX_PANELS` panels, and a sentence that says what was left out (or "").
     """
     found: dict[tuple[str, ...], list[Row]] = {}
-    for row in sorted(rows, key=lambda r: not r.pooled):  # stable: keeps the summary's order
+    # Stable: within these the summary's order stays. Floor tasks say little and come last.
+    for row in sorted(rows, key=lambda r: (not r.pooled, r.floor)):
         if row.level != "seed" and usable(row):
             found.setdefault(_place(row), []).append(row)
     made = []
@@ -68,5 +69,5 @@ def _place(row: Row) -> tuple[str, ...]:
 
 
 def _title(row: Row) -> str:
-    title = formats.task_label(row)
+    title = formats.task_label(row) + (" (floor)" if row.floor else "")
     return title if row.run is None else f"{title} [{row.run}]"

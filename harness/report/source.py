@@ -121,7 +121,7 @@ class Report:
     def model_notes(self) -> list[str]:
         """What the presets say about their models (a stand-in says so wherever it is shown)."""
         notes = [str(run.record.models.get("note") or "") for run in self.runs]
-        return list(dict.fromkeys(note for note in notes if note))
+        return [f"{n[:1].upper()}{n[1:].rstrip('.')}." for n in dict.fromkeys(notes) if n]
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def _sample(run: RunView, cell: CellRecord, example_id: str, outcome: str) -> Sa
     reference = None
     if cell.reference_cell_id is not None:
         reference = run.store.quality_of(cell.reference_cell_id, example_id)
-    mapped = map_text(example, record.receipt, cell.target)
+    mapped = map_text(example, record.receipt)
     return Sample(
         example_id=example_id,
         task=cell.task,

@@ -1,9 +1,7 @@
 """A prompt cut into pieces: kept or dropped, evidence or not, with the scores of its chunks.
 
-Receipts speak of tokens; a page shows characters. Where the receipt carries the character spans
-itself (``details["kept_chars"]``) they are used. Otherwise the target's ``tokenizer.json`` is, if
-it lies on this machine and cuts the stored text into the recorded number of tokens. A prompt for
-which neither holds is shown whole, with the reason.
+Receipts carry the character spans of what was kept (:mod:`harness.placing`); a receipt without
+them leaves the prompt whole, with the reason.
 """
 
 from __future__ import annotations
@@ -11,9 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from harness.receipts import Receipt
@@ -48,42 +44,34 @@ class TextMap:
     reason: str | None = None
 
 
-def map_text(example: ExampleRecord, receipt: Receipt, target: str) -> TextMap:
-    """Cut a prompt into pieces.
-
-    Parameters
-    ----------
-    target
-        The target model's folder, whose tokenizer tells where tokens lie.
-    """
+def map_text(example: ExampleRecord, receipt: Receipt) -> TextMap:
+    """Cut a prompt into pieces."""
     text = example.text
     evidence = _pairs((example.segments or {}).get("evidence"))
+    why = None
     if receipt.kept_spans is None:
         why = receipt.reason or "the method rewrites the prompt or did not run on it"
+    elif "kept_chars" not in receipt.details:
+        why = "the record does not say where its tokens stand in the text"
+    if why is not None:
         return TextMap(_pieces(text, [(0, len(text))], evidence, []), why)
-    kept = _pairs(receipt.details.get("kept_chars"))
-    offsets: Spans | None = None
-    if "kept_chars" not in receipt.details or "chunk_deciles" in receipt.details:
-        offsets = _offsets(target, text, example.token_count)
-    if "kept_chars" not in receipt.details:
-        if offsets is None:
-            why = "the target's tokenizer is not on this machine, so tokens cannot be placed"
-            return TextMap(_pieces(text, [(0, len(text))], evidence, []), why)
-        kept = [span for s in receipt.kept_spans if (span := _chars(offsets, *s)) is not None]
-    return TextMap(_pieces(text, kept, evidence, _shades(receipt, offsets)))
+    return TextMap(
+        _pieces(text, _pairs(receipt.details["kept_chars"]), evidence, _shades(receipt, len(text)))
+    )
 
 
-def _shades(receipt: Receipt, offsets: Spans | None) -> list[tuple[int, int, int]]:
-    """Spans with their shade, from ``details["chunk_deciles"]``, a digit a chunk of tokens."""
-    digits, chunk = receipt.details.get("chunk_deciles"), receipt.details.get("chunk")
-    if offsets is None or not isinstance(digits, str) or not isinstance(chunk, int):
+def _shades(receipt: Receipt, length: int) -> list[tuple[int, int, int]]:
+    """Character spans of the chunks with their shade, from ``details["chunk_deciles"]``."""
+    digits = receipt.details.get("chunk_deciles")
+    starts = receipt.details.get("chunk_starts")
+    if not isinstance(digits, str) or not isinstance(starts, list):
         return []
-    found = []
-    for number, digit in enumerate(digits):
-        span = _chars(offsets, number * chunk, min((number + 1) * chunk, len(offsets)))
-        if span is not None and digit.isdecimal():
-            found.append((*span, int(digit) * SHADES // 10))
-    return found
+    stops = [*starts[1:], length]
+    return [
+        (int(start), int(stop), int(digit) * SHADES // 10)
+        for start, stop, digit in zip(starts, stops, digits, strict=False)
+        if digit.isdecimal()
+    ]
 
 
 def _pieces(
@@ -118,28 +106,3 @@ class _Lookup:
 
 def _pairs(raw: Any) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in raw or ()]
-
-
-def _chars(offsets: Spans, start: int, stop: int) -> tuple[int, int] | None:
-    if not 0 <= start < stop <= len(offsets):
-        return None
-    return offsets[start][0], offsets[stop - 1][1]
-
-
-def _offsets(target: str, text: str, count: int) -> Spans | None:
-    tokenizer = _tokenizer(target)
-    if tokenizer is None:
-        return None
-    offsets: Spans = tokenizer.encode(text, add_special_tokens=False).offsets
-    return offsets if len(offsets) == count else None
-
-
-@cache
-def _tokenizer(target: str) -> Any:
-    """Return the target's fast tokenizer alone, without transformers; None where there is none."""
-    path = Path(target) / "tokenizer.json"
-    if not path.is_file():
-        return None
-    from tokenizers import Tokenizer
-
-    return Tokenizer.from_file(str(path))

@@ -2,9 +2,6 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from harness.receipts import Receipt, Status
 from harness.records import ExampleRecord
@@ -23,56 +20,35 @@ def receipt(spans, **details):
     return Receipt("specprefill", Status.ACTIVE, kept_spans=spans, details=details)
 
 
-def saved_tokenizer(folder):
-    """A tokenizer of words, where a target model's folder would have one."""
-    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    return str(folder)
-
-
-def test_tokens_become_characters_through_the_targets_tokenizer(tmp_path):
-    """Kept tokens 1–2 of six words are the second and third word; evidence is marked."""
-    target = saved_tokenizer(tmp_path)
-    found = map_text(example("aa bb cc dd ee ff", 6, [(6, 8)]), receipt(((1, 3),)), target)
+def test_kept_text_and_evidence_are_told_apart():
+    """Characters 3–8 were kept, 6–8 are evidence: four kinds of piece in order."""
+    kept = receipt(((1, 3),), kept_chars=[[3, 8]])
+    found = map_text(example("aa bb cc dd", 4, [(6, 8)]), kept)
     assert found.reason is None
-    assert "".join(piece.text for piece in found.pieces) == "aa bb cc dd ee ff"
-    assert [piece.text for piece in found.pieces if piece.kept] == ["bb ", "cc"]
-    assert [piece.text for piece in found.pieces if piece.evidence] == ["cc"]
+    looks = [(piece.text, piece.kept, piece.evidence) for piece in found.pieces]
+    assert looks == [
+        ("aa ", False, False), ("bb ", True, False), ("cc", True, True), (" dd", False, False),
+    ]  # fmt: skip
 
 
-def test_deciles_become_shades(tmp_path):
-    """Each chunk's digit shades its characters; the last chunk may be short."""
-    target = saved_tokenizer(tmp_path)
-    details = {"chunk": 2, "chunk_deciles": "063"}
-    found = map_text(example("aa bb cc dd ee", 5), receipt(((2, 4),), **details), target)
-    shades = {piece.text.strip(): piece.shade for piece in found.pieces if piece.text.strip()}
+def test_deciles_become_shades():
+    """Each chunk's digit shades its characters; the last chunk reaches the end."""
+    details = {"chunk_deciles": "063", "chunk_starts": [0, 6, 12], "kept_chars": [[6, 12]]}
+    found = map_text(example("aa bb cc dd ee", 5), receipt(((2, 4),), **details))
+    shades = {piece.text.strip(): piece.shade for piece in found.pieces}
     assert shades == {"aa bb": 0, "cc dd": 3, "ee": 1}
 
 
-def test_another_tokenizer_is_not_trusted(tmp_path):
-    """A tokenizer that cuts the text into another number of tokens would mark the wrong text."""
-    found = map_text(example("aa bb cc", 4), receipt(((0, 1),)), saved_tokenizer(tmp_path))
-    assert found.reason is not None
-    assert "".join(piece.text for piece in found.pieces) == "aa bb cc"
-
-
-def test_without_a_tokenizer_the_reason_is_given():
+def test_without_character_spans_the_reason_is_given():
     """The prompt is shown whole, and unmarked text is not passed off as kept."""
-    found = map_text(example("aa bb", 2), receipt(((0, 1),)), "/no/such/model")
-    assert "tokenizer is not on this machine" in found.reason
+    found = map_text(example("aa bb", 2), receipt(((0, 1),)))
+    assert "does not say where its tokens stand" in found.reason
 
 
 def test_a_rewriting_method_has_no_spans():
     """A compressor's receipt has no kept spans: nothing is marked, and it says why."""
-    found = map_text(example("aa bb", 2), receipt(None), "/no/such/model")
+    found = map_text(example("aa bb", 2), receipt(None))
     assert "rewrites the prompt" in found.reason
-
-
-def test_character_spans_of_the_receipt_need_no_tokenizer():
-    """A receipt that carries character spans is enough on any machine."""
-    found = map_text(example("aa bb", 2), receipt(((0, 1),), kept_chars=[[0, 2]]), "/no/such")
-    assert [(piece.text, piece.kept) for piece in found.pieces] == [("aa", True), (" bb", False)]
 
 
 @given(
@@ -83,7 +59,7 @@ def test_character_spans_of_the_receipt_need_no_tokenizer():
 def test_pieces_always_join_to_the_text(text, kept, evidence):
     """Whatever spans are recorded, no character is lost, doubled or moved."""
     kept = [tuple(sorted(span)) for span in kept]
-    found = map_text(example(text, 1, evidence), receipt(((0, 1),), kept_chars=kept), "/no")
+    found = map_text(example(text, 1, evidence), receipt(((0, 1),), kept_chars=kept))
     assert "".join(piece.text for piece in found.pieces) == text
 
 
