@@ -60,14 +60,11 @@ class Store:
             raise StoreError(f"{path} exists already: resume it, or choose another --out")
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _write_empty(path, run)
             db = _connect(path)
             db.execute("PRAGMA journal_mode = WAL")  # it stays with the file
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot write a results store in {folder}: {error}") from error
-        with db:
-            db.executescript(schema.DDL)
-            db.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
-            db.execute("INSERT INTO meta VALUES ('run', ?)", (_dump(dataclasses.asdict(run)),))
         return cls(folder, db)
 
     @classmethod
@@ -305,6 +302,24 @@ def set_aside(folder: Path) -> Path:
         if beside.exists():
             beside.rename(kept.with_name(kept.name + suffix))
     return kept
+
+
+def _write_empty(path: Path, run: RunRecord) -> None:
+    """Write a store with a run and no records, under a temporary name first.
+
+    A process killed here leaves the temporary file and no half-made store.
+    """
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    db = _connect(new)
+    try:
+        with db:
+            db.executescript(schema.DDL)
+            db.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+            db.execute("INSERT INTO meta VALUES ('run', ?)", (_dump(dataclasses.asdict(run)),))
+    finally:
+        db.close()
+    new.replace(path)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
