@@ -12,12 +12,11 @@ import numpy as np
 from harness.records import CellRecord
 from harness.stats.estimate import Estimate, missing
 from harness.stats.holm import holm
-from harness.stats.jackknife import Floats, paired_difference
-from harness.stats.mcnemar import McNemar, mcnemar
-from harness.stats.rates import mean_score
-from harness.summary.notes import conclusion, incomplete, left_out, no_score, not_active
+from harness.stats.jackknife import Floats
+from harness.summary.notes import conclusion, incomplete, left_out, not_active
+from harness.summary.quality import QualityEstimates
 from harness.summary.rows import FLOOR, ArmRow, Delta, RunSummary
-from harness.summary.scores import Codes, RunScores, Scores, concatenate, pair
+from harness.summary.scores import RunScores, Scores, concatenate
 from harness.summary.settings import Setting, settings_of
 from harness.summary.timing import RunTiming, by_length, headline, stages
 
@@ -27,13 +26,16 @@ if TYPE_CHECKING:
     from harness.store import Store
 
 
-def summarize(store: Store) -> RunSummary:
+def summarize(store: Store, *, bca_seed: int | None = None) -> RunSummary:
     """Summarize a run.
 
     Parameters
     ----------
     store
         An open store; nothing is written to it.
+    bca_seed
+        Show BCa bootstrap intervals with this seed instead; p-values and remarks keep the
+        jackknife's (:mod:`harness.stats.bca` says why).
 
     Returns
     -------
@@ -47,7 +49,7 @@ def summarize(store: Store) -> RunSummary:
         Records that do not belong together, or scores outside [0, 1].
     """
     run = store.run()
-    builder = _Builder(store)
+    builder = _Builder(store, bca_seed)
     return RunSummary(run.run_id, str(store.folder), tuple(builder.rows()))
 
 
@@ -74,8 +76,9 @@ class _Task:
 class _Builder:
     """Reads a store once and makes every row from it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, bca_seed: int | None) -> None:
         self.scores = RunScores(store)
+        self.quality = QualityEstimates(self.scores, bca_seed)
         self.timing = RunTiming(store)
         self.all_cells = store.cells()
         self.by_id = {cell.cell_id: cell for cell in self.all_cells}
@@ -103,8 +106,10 @@ class _Builder:
         reference = self._reference(setting)
         base = scores if setting.is_reference else reference
         full = _mean(base) if base is not None else None
-        score = self._score(setting, scores)
-        delta = None if reference is None else self._delta(setting, scores, reference)
+        score = self.quality.score(scores, setting.stopped)
+        delta = None
+        if reference is not None:
+            delta = self.quality.delta(scores, reference, setting.stopped)
         floor = full is not None and full < FLOOR
         due = sum(self.expected[(c.task, c.length, c.seed)] for c in setting.cells)
         got = len(self.scores.records(setting.cells))
@@ -120,41 +125,6 @@ class _Builder:
         names = dict.fromkeys(c.reference_cell_id for c in setting.cells)
         cells = [self.by_id[name] for name in names if name in self.by_id]
         return self.scores.of(cells) if cells else None
-
-    def _score(self, setting: Setting, scores: Scores) -> Estimate:
-        stopped = setting.stopped
-        if stopped is not None:
-            return missing(stopped.reason or str(stopped.status), len(scores.codes))
-        return self._estimate(scores)
-
-    def _estimate(self, scores: Scores) -> Estimate:
-        if not len(scores.codes):
-            return missing("no finished examples")
-        if len(scores.missing):
-            return missing(self._why_missing(scores), len(scores.codes))
-        return mean_score(scores.values, self.scores.clusters_of(scores.codes))
-
-    def _why_missing(self, scores: Scores) -> str:
-        ids = self.scores.example_ids[scores.missing]
-        return no_score(self.scores.reason_of(ids[0]), list(ids), scores.values)
-
-    def _delta(self, setting: Setting, scores: Scores, reference: Scores) -> Delta:
-        if setting.stopped is not None:
-            return Delta(self._score(setting, scores))
-        return self._difference(scores, reference)
-
-    def _difference(self, scores: Scores, reference: Scores) -> Delta:
-        codes, differences = pair(scores, reference)
-        if not len(codes):
-            return Delta(missing("no example is finished under both the arm and full prefill"))
-        if np.isnan(differences).any():
-            lacking = scores if len(scores.missing) else reference
-            return Delta(missing(self._why_missing(lacking), len(codes)))
-        clusters = self.scores.clusters_of(codes)
-        estimate = paired_difference(differences, clusters)
-        p = None if estimate.fit is None else estimate.fit.p_two_sided()
-        plain = len(set(clusters)) == len(clusters)
-        return Delta(estimate, p, None, _mcnemar(scores, reference) if plain else None)
 
     # -- groups ----------------------------------------------------------------------------
 
@@ -178,11 +148,11 @@ class _Builder:
         cells = tuple(c for t in used for c in t.setting.cells)
         every = tuple(c for t in tasks for c in t.setting.cells)
         pooled = concatenate([t.scores for t in used]) if used else None
-        score = missing("no task to pool") if pooled is None else self._estimate(pooled)
+        score = missing("no task to pool") if pooled is None else self.quality.score(pooled)
         references = [t.reference for t in used if t.reference is not None]
         delta = None
         if pooled is not None and references:
-            delta = self._difference(pooled, concatenate(references))
+            delta = self.quality.delta(pooled, concatenate(references))
         notes = [left_out([t.row for t in tasks if t not in used])]
         if delta is not None:
             notes.append(conclusion(delta.estimate))
@@ -262,18 +232,6 @@ def _with_holm(tasks: Sequence[_Task]) -> list[_Task]:
             row = replace(row, delta=replace(row.delta, p_holm=adjusted))
         out.append(replace(task, row=row))
     return out
-
-
-def _mcnemar(scores: Scores, reference: Scores) -> McNemar | None:
-    """Count discordant pairs; None where a score is neither 0 nor 1."""
-    shared: Codes
-    shared, mine, theirs = np.intersect1d(
-        scores.codes, reference.codes, assume_unique=True, return_indices=True
-    )
-    a, b = scores.values[mine], reference.values[theirs]
-    if not (len(shared) and np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
-        return None
-    return mcnemar(int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum()))
 
 
 def _mean(scores: Scores) -> float | None:

@@ -27,18 +27,21 @@ class Delta:
         Two-sided p of "no difference", raw and after Holm over the run's task rows.
     mcnemar
         Descriptive; only where every cluster holds one right-or-wrong item.
+    shown
+        What is printed in place of ``estimate``, where another interval was asked for.
     """
 
     estimate: Estimate
     p: float | None = None
     p_holm: float | None = None
     mcnemar: McNemar | None = None
+    shown: Estimate | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return ``{"mean", "low", "high", "n", "clusters", "p", "p_holm", "mcnemar"}``."""
         counts = self.mcnemar
         return {
-            **self.estimate.to_json(),
+            **(self.shown or self.estimate).to_json(),
             "n": self.estimate.n,
             "clusters": self.estimate.clusters,
             "p": self.p,

@@ -222,3 +222,17 @@ def test_equal_stores_give_equal_bytes(tmp_path):
         with Store.open(folder) as store:
             texts.append(summarize(store).dumps().replace(str(folder), "RUN"))
     assert texts[0] == texts[1]
+
+
+def test_bca_is_for_display_only(tmp_path):
+    """Asked for, bootstrap intervals are shown, seeded; p-values and remarks stay."""
+    folder = build_store(tmp_path / "run", tasks=[Task(n=60)], arms=[Arm(loss=0.3)])
+    with Store.open(folder) as store:
+        plain, bca, again = (
+            only(summarize(store, bca_seed=seed).to_json()["arms"], arm="specprefill")
+            for seed in (None, 5, 5)
+        )
+    assert bca == again
+    assert bca["delta"]["low"] != plain["delta"]["low"]
+    assert bca["delta"]["mean"] == plain["delta"]["mean"]
+    assert (bca["delta"]["p"], bca["note"]) == (plain["delta"]["p"], plain["note"])
