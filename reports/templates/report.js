@@ -91,6 +91,12 @@
       byId("no-samples").hidden = shown > 0 || total === 0;
     },
   );
+  // A prompt opens at its evidence, which may stand thousands of tokens from its start.
+  samples.forEach((sample) => sample.addEventListener("toggle", () => {
+    const prompt = sample.querySelector(".prompt");
+    const evidence = prompt.querySelector("mark");
+    if (sample.open && evidence) prompt.scrollTop = evidence.offsetTop - prompt.clientHeight / 3;
+  }, { once: true }));
   const toggle = byId("sample-toggle");
   toggle.addEventListener("click", () => {
     const open = toggle.getAttribute("aria-pressed") !== "true";

@@ -1,6 +1,7 @@
 """The HTML report in a real, headless Chromium, with the network off."""
 
 import sqlite3
+import time
 
 import pytest
 from chromium import chromium, executable
@@ -156,6 +157,21 @@ def test_samples_open_by_keyboard(page, report):
     page.press("Enter", 13)
     assert page.evaluate("document.querySelector('.sample').open")
     assert shown(page, ".sample[open] .answer") == 2
+
+
+def test_a_prompt_opens_at_its_evidence(page, report):
+    """The gold evidence of a long prompt is in view without scrolling."""
+    page.open(report)
+    page.evaluate("document.querySelector('.prompt').style.maxHeight = '3rem'")
+    page.evaluate("document.querySelector('.sample summary').click()")
+    visible = (
+        "(() => { const p = document.querySelector('.prompt').getBoundingClientRect();"
+        " const m = document.querySelector('.prompt mark').getBoundingClientRect();"
+        " return m.top >= p.top && m.top <= p.bottom; })()"
+    )
+    deadline = time.monotonic() + 10
+    while not page.evaluate(visible):
+        assert time.monotonic() < deadline
 
 
 def test_the_first_stop_of_the_keyboard_skips_to_the_results(page, report):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LIGHT = {
     "ink": "#1b1f24",
-    "muted": "#5d6570",
+    "muted": "#565e69",
     "rule": "#d5d9df",
     "page": "#fdfdfc",
     "s0": "#4a4f57",
