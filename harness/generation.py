@@ -16,6 +16,9 @@ DEFAULT_COUNT = 500
 
 DEFAULT_LENGTH = 4096
 
+TOKENIZER_KEYS = ("tokenizer", "target", "pretrained", "model")
+"""Where lm-eval's metadata may name the tokenizer."""
+
 
 class TooShortError(DataError):
     """The length leaves no room for the task's own text; ``minimum`` is the least that does."""
@@ -81,13 +84,17 @@ class Request:
         """Read the request out of an lm-eval task's metadata.
 
         The harness passes its own ``request``. Under lm-eval's own command line the metadata are
-        ``--metadata`` and the model's arguments: ``tokenizer`` or ``pretrained``,
-        ``max_seq_lengths``, ``seed`` and ``count``.
+        ``--metadata`` and the model's arguments: ``tokenizer``, ``target``, ``pretrained`` or
+        ``preset``; ``max_seq_lengths``, ``seed`` and ``count``.
         """
         own = metadata.get("request")
         if isinstance(own, cls):
             return own
-        path = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
+        path = next((metadata[k] for k in TOKENIZER_KEYS if metadata.get(k)), None)
+        if path is None and metadata.get("preset"):
+            from harness.models.presets import resolve
+
+            path = str(resolve(str(metadata["preset"])).target)
         if not isinstance(path, str):
             raise DataError(
                 f"{task}: its prompts are sized in tokens; name a tokenizer, for instance "
