@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "data": ("harness.cli.data", "List, pull, import and verify data sets."),
     "models": ("harness.cli.models", "Prepare and list models."),
     "score": ("harness.cli.score", "Score predictions that were made elsewhere."),
+    "lm-eval": ("harness.cli.lm_eval", "Run lm-eval's command line with our model and tasks."),
     "runs": ("harness.cli.runs", "List, show, compare and remove runs."),
     "report": ("harness.cli.report", "Render runs as Markdown, HTML, JSON or CSV."),
     "export": ("harness.cli.export", "Write records as lm-eval files, Parquet or CSV."),
