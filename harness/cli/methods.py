@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -23,43 +24,36 @@ def methods(
     if json:
         print(json_module.dumps(found, ensure_ascii=False))
         return 0
-    _table(
-        "Methods",
-        ("method", "budget", "TTFT by design", "needs", "here", "knobs"),
-        [
-            (
-                method["name"],
-                method["budget_kind"],
-                "better" if method["improves_ttft"] else "not better",
-                ", ".join(method["needs"]) or "—",
-                "yes" if method["available"] else f"no: {method['reason']}",
-                ", ".join(f"{k}={v}" for k, v in method["options"].items()) or "—",
-            )
-            for method in found["methods"]
-        ],
-    )
-    _table(
-        "Arms (baselines/*.yaml)",
-        ("arm", "method", "here", "description"),
-        [
-            (
-                arm["name"],
-                arm["method"],
-                "yes" if arm["available"] else f"no: {arm['reason']}",
-                arm["description"],
-            )
-            for arm in found["arms"]
-        ],
-    )
+    for method in found["methods"]:
+        ttft = "improves TTFT by design" if method["improves_ttft"] else "no gain in TTFT by design"
+        print(f"{method['name']}: {method['description']}")
+        print(f"    budget {method['budget_kind']}; {ttft}")
+        _line("here", _here(method))
+        _line("needs", ", ".join(method["needs"]))
+        _line("knobs", ", ".join(f"{k}={v}" for k, v in method["options"].items()))
+        _line("arms", ", ".join(method["arms"]))
+    print("\nArms (baselines/*.yaml):")
+    width = max(len(arm["name"]) for arm in found["arms"])
+    for arm in found["arms"]:
+        note = "" if arm["available"] else f" [{_here(arm)}]"
+        print(f"    {arm['name']:<{width}}  {arm['description']}{note}")
     return 0
 
 
-def _table(title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _here(entry: dict[str, Any]) -> str:
+    return "yes" if entry["available"] else f"no: {entry['reason']}"
 
-    table = Table(*columns, title=title, title_justify="left")
-    for row in rows:
-        table.add_row(*(Text(str(value)) for value in row))
-    Console().print(table)
+
+def _line(name: str, text: str) -> None:
+    """Print one fact, wrapped under its name."""
+    if text:
+        indent = " " * 4
+        print(
+            fill(
+                f"{name}: {text}",
+                100,
+                initial_indent=indent,
+                subsequent_indent=indent * 2,
+                break_on_hyphens=False,
+            )
+        )

@@ -11,12 +11,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.prompts import Prompt, Span
-from harness.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from harness.tokenizer import Tokenizer
 
 Mask = npt.NDArray[np.bool_]
 

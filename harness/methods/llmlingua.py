@@ -12,7 +12,7 @@ from dataclasses import dataclass as plain_dataclass
 from functools import partial
 from itertools import pairwise
 from math import ceil
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -33,7 +33,9 @@ from harness.methods.pruning import (
 from harness.methods.retrievers import model_is_here
 from harness.prompts import PreparedPrompt, Prompt, Span
 from harness.receipts import BudgetKind, Receipt, Status
-from harness.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from harness.tokenizer import Tokenizer
 
 TOLERANCE = 0.02
 """Share of the budget by which the compressed prompt may miss it."""

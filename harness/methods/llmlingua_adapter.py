@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import ModelError
-from harness.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from harness.tokenizer import Tokenizer
 
 Variant = Literal["llmlingua", "longllmlingua", "llmlingua2"]
 

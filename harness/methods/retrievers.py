@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import ModelError
+from harness.models.folders import locate
 
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|\w+")
 
@@ -103,14 +104,11 @@ class Dense:
 
 
 def model_is_here(model: str) -> bool:
-    """Whether ``model`` is a folder with a ``config.json`` or a hub name in the local cache."""
-    from transformers.utils import cached_file
-
+    """Whether ``model`` is a model folder or a hub name in the local cache."""
     try:
-        found = cached_file(model, "config.json", local_files_only=True)
-    except (OSError, ValueError):
+        return locate(model) is not None
+    except ModelError:
         return False
-    return found is not None
 
 
 def _words(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,9 @@ import numpy.typing as npt
 from harness.models.folders import locate, same_tokenizer
 from harness.prompts import Prompt
 from harness.specprefill.offsets import Floats, Offsets, map_scores, uncovered_character
-from harness.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from harness.tokenizer import Tokenizer
 
 
 class TranslationError(Exception):
@@ -81,6 +84,8 @@ def speculator_tokenizer(target: str, speculator: str) -> Tokenizer | None:
     folders = [locate(name) if name else None for name in (target, speculator)]
     if folders[0] is None or folders[1] is None or same_tokenizer(folders[0], folders[1]):
         return None
+    from harness.tokenizer import Tokenizer
+
     return Tokenizer.load(str(folders[1]))
 
 

@@ -49,13 +49,17 @@ class Facts:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Fitted maps; ``mean`` [D] is the verifier's mean hidden state μ."""
+    """Fitted maps of every verifier layer's keys and values, and of the final hidden states."""
 
     keys: list[AffineMap]
     values: list[AffineMap]
     hidden: AffineMap
-    mean: Tensor
     facts: Facts
+
+    @property
+    def mean(self) -> Tensor:
+        """The verifier's mean hidden state μ over the fitted text: [D]."""
+        return self.hidden.mean_y
 
     def to(self, device: torch.device) -> Calibration:
         """Return the maps on ``device``."""
@@ -63,13 +67,12 @@ class Calibration:
             [m.to(device) for m in self.keys],
             [m.to(device) for m in self.values],
             self.hidden.to(device),
-            self.mean.to(device),
             self.facts,
         )
 
     def save(self, path: Path) -> None:
         """Write one safetensors file, whole or not at all."""
-        tensors = {"mean": self.mean}
+        tensors: dict[str, Tensor] = {}
         for name, maps in (("k", self.keys), ("v", self.values), ("h", [self.hidden])):
             for index, fitted in enumerate(maps):
                 tensors[f"{name}.{index}.weight"] = fitted.weight.contiguous()
@@ -94,8 +97,7 @@ class Calibration:
                 ]
 
             layers = len(facts.layer_map)
-            hidden = maps("h", 1)[0]
-            return cls(maps("k", layers), maps("v", layers), hidden, file.get_tensor("mean"), facts)
+            return cls(maps("k", layers), maps("v", layers), maps("h", 1)[0], facts)
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def fit(
         matched_cosine=judge.cosine(shuffled=False),
         shuffled_cosine=judge.cosine(shuffled=True),
     )
-    return Calibration(keys, values, hidden, hidden.mean_y, facts)
+    return Calibration(keys, values, hidden, facts)
 
 
 class _Fitter:

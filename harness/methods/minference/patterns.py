@@ -1,8 +1,9 @@
 """Which key columns each block of queries computes, for one layer's heads at once.
 
 A pattern is a *rank* for each (head, query block, key column): the lower, the earlier it is
-computed. Columns are taken in the order of rank until ``keep`` of the causal pairs are reached,
-so that every pattern meets the same budget; what must be computed has rank 0.
+computed. Columns are taken in the order of rank while they stay within ``keep`` of the causal
+pairs, so that every pattern has the same budget; what must be computed (the diagonal, the sink)
+has rank 0 and is never left out.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ def columns_within(layer: Layer, pattern: str, keep: float) -> tuple[Tensor, flo
     cost = torch.zeros(layer.heads, int(flat.max()) + 1, dtype=torch.float64, device=flat.device)
     cost.scatter_add_(1, flat, weights)
     reached = cost.cumsum(1)
-    budget = torch.full((layer.heads, 1), keep * float(pairs.sum()), dtype=torch.float64)
-    last = torch.searchsorted(reached, budget.to(reached.device) * (1 - 1e-9))
-    chosen = (ranks <= last[:, :, None]) & (pairs > 0)
+    budget = keep * float(pairs.sum()) * (1 + 1e-9)
+    last = (reached <= budget).sum(1) - 1
+    last = last.clamp(min=0)[:, None, None]
+    chosen = (ranks <= last) & (pairs > 0)
     achieved = (chosen * pairs).sum().item() / (layer.heads * pairs.sum().item())
     return chosen, achieved
 
