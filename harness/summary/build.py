@@ -13,6 +13,7 @@ from harness.records import CellRecord
 from harness.stats.estimate import Estimate, missing
 from harness.stats.holm import holm
 from harness.stats.jackknife import Floats
+from harness.summary.counting import is_counting
 from harness.summary.notes import conclusion, incomplete, left_out, not_active
 from harness.summary.quality import QualityEstimates
 from harness.summary.rows import FLOOR, ArmRow, Delta, RunSummary
@@ -129,7 +130,7 @@ class _Builder:
     # -- groups ----------------------------------------------------------------------------
 
     def _group_rows(self, tasks: Sequence[_Task]) -> list[ArmRow]:
-        """Pool each arm over the tasks of its group at one length, floor tasks left out."""
+        """Pool each arm over its group's tasks at one length, without floor and counting tasks."""
         groups: dict[tuple[str, int | None], list[_Task]] = {}
         for task in tasks:
             key = (task.setting.first.group, task.setting.length)
@@ -144,7 +145,13 @@ class _Builder:
         return rows
 
     def _group_row(self, group: str, length: int | None, tasks: Sequence[_Task]) -> ArmRow:
-        used = [t for t in tasks if not t.row.floor and t.setting.stopped is None]
+        used = [
+            t
+            for t in tasks
+            if not t.row.floor
+            and t.setting.stopped is None
+            and not is_counting(t.setting.task, t.setting.first.category)
+        ]
         cells = tuple(c for t in used for c in t.setting.cells)
         every = tuple(c for t in tasks for c in t.setting.cells)
         pooled = concatenate([t.scores for t in used]) if used else None

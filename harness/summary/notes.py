@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.stats.estimate import Estimate
 from harness.stats.jackknife import Floats
+from harness.summary.counting import is_counting
 from harness.summary.settings import Setting
 
 if TYPE_CHECKING:
@@ -53,8 +54,14 @@ def left_out(rows: Sequence[ArmRow]) -> str | None:
     """Name the tasks that a pooled row does not hold."""
     if not rows:
         return None
-    listed = ", ".join(f"{row.task} ({'floor' if row.floor else 'no result'})" for row in rows)
+    listed = ", ".join(f"{row.task} ({_why(row)})" for row in rows)
     return f"left out of the scores: {listed}"
+
+
+def _why(row: ArmRow) -> str:
+    if row.floor:
+        return "floor"
+    return "counting" if is_counting(row.task, row.category) else "no result"
 
 
 def no_score(reason: str | None, examples: Sequence[str], values: Floats) -> str:

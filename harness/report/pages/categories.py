@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from harness.report.rows import Row
+from harness.summary.counting import is_counting
 
 COUNTING = "counting"
-_COUNTING_CATEGORIES = frozenset({COUNTING, "aggregation"})
-_COUNTING_TASKS = ("_cwe", "_fwe", "passage_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,7 @@ class Section:
 
 
 def sections(rows: Sequence[Row]) -> list[Section]:
-    """Group rows by category, in the order in which they come; counting tasks come last.
-
-    Counting asks for many small facts from the whole prompt, which pruning destroys by design
-    (the paper reports it apart for the same reason), so that no other mean may hide it.
-    """
+    """Group rows by category, in the order in which they come; counting tasks come last."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         if not row.pooled:
@@ -58,7 +53,7 @@ def sections(rows: Sequence[Row]) -> list[Section]:
 
 def category_of(row: Row) -> str:
     """Category of a task's row, with counting tasks taken out of whatever they are filed under."""
-    if row.category in _COUNTING_CATEGORIES or row.task.endswith(_COUNTING_TASKS):
+    if is_counting(row.task, row.category):
         return COUNTING
     return row.category or "other"
 
