@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from engine.cases import make_cases
 
+from harness.engines.base import EngineSpec
 from harness.specprefill.config import ScoringConfig
+from harness.specprefill.hf_scorer import HfScorer
 from harness.specprefill.scorer import ScoreRequest
 from harness.tokenizer import Tokenizer
 
@@ -42,3 +44,45 @@ def test_rows_equal_eager_attention(vllm_scorer, reference, cases, config):
         assert scores.rows.shape == tuple(rows.shape)
         assert np.abs(scores.rows - rows.numpy()).max() <= TOLERANCE
         assert scores.counters["rows_captured"] == len(rows)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ScoringConfig(look_ahead=4, window=192),
+        ScoringConfig(look_ahead=3, window=192, merge="joint", normalize="visible"),
+        ScoringConfig(look_ahead=2, window=192, window_query="window_end"),
+    ],
+    ids=["anchor", "joint-visible", "window-end"],
+)
+def test_windows_equal_the_reference_scorer(vllm_scorer, hf_scorer, cases, config):
+    """A prompt beyond the window: same windows, look-ahead and merged rows as transformers."""
+    request = ScoreRequest("long", cases[-1].tokens, config, tail_tokens=24)
+    (found,) = vllm_scorer.score([request])
+    (wanted,) = hf_scorer.score([request])
+    assert found.windows == wanted.windows > 3
+    assert found.look_ahead_tokens == wanted.look_ahead_tokens
+    assert np.abs(found.rows - wanted.rows).max() <= TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def hf_scorer(smollm2_path):
+    """The reference scorer in plain transformers."""
+    scorer = HfScorer.open(EngineSpec("hf", str(smollm2_path), "float32", 2304))
+    yield scorer
+    scorer.close()
+
+
+def test_an_end_of_sequence_ends_the_rows(vllm_scorer, smollm2_path):
+    """Look-ahead stops at an EOS, which is no row; ignore_eos goes on to the full count."""
+    tokenizer = Tokenizer.load(str(smollm2_path))
+    text = tokenizer.chat([{"role": "user", "content": "Say hi."}], answer_prefix="Hi!")
+    tokens = tokenizer.encode(text)
+    stopping = ScoreRequest("stop", tokens, ScoringConfig(look_ahead=64))
+    going_on = ScoreRequest("on", tokens, ScoringConfig(look_ahead=64, ignore_eos=True))
+    stopped, went_on = vllm_scorer.score([stopping, going_on])
+    assert 1 <= len(stopped.rows) < 64
+    assert len(stopped.look_ahead_tokens) == len(stopped.rows) - 1
+    assert tokenizer.hf.eos_token_id not in stopped.look_ahead_tokens
+    assert len(went_on.rows) == 64
+    assert np.array_equal(stopped.rows[0], went_on.rows[0])

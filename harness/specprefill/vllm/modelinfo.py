@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,22 +81,9 @@ def kv_bytes_per_token(config: Mapping[str, Any], dtype: str, tensor_parallel: i
 
 
 def model_digest(model: str) -> str:
-    """A digest that tells models apart in records.
+    """Digest of the model's files (:func:`harness.models.folders.digest_of`), for the records."""
+    from harness.models.folders import digest_of, locate
 
-    A folder that this package prepared has its content's digest; a hub snapshot its commit; any
-    other folder the digest of its configuration with its files' names and sizes, marked
-    ``shape:`` because the weights themselves are not read.
-    """
     folder = Path(model)
-    if not folder.is_dir():
-        return f"name:{model}"
-    manifest = folder / "manifest.json"
-    if manifest.is_file():
-        digest = json.loads(manifest.read_text(encoding="utf-8")).get("digest")
-        if digest:
-            return str(digest)
-    if folder.parent.name == "snapshots":
-        return f"commit:{folder.name}"
-    files = sorted((path.name, path.stat().st_size) for path in folder.iterdir() if path.is_file())
-    config = (folder / "config.json").read_bytes()
-    return "shape:" + hashlib.sha256(config + repr(files).encode()).hexdigest()
+    found = folder if folder.is_dir() else locate(model)
+    return f"name:{model}" if found is None else digest_of(found)

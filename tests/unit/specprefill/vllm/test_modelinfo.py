@@ -55,12 +55,10 @@ def test_missing_folder_is_no_hub_name(tmp_path):
 
 
 def test_digest_follows_the_content(tmp_path):
-    """A manifest's digest is used; without one, sizes and configuration tell folders apart."""
+    """Another byte of weights is another model; a name that is nowhere is only a name."""
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / "model.safetensors").write_bytes(b"12")
     first = model_digest(str(tmp_path))
     (tmp_path / "model.safetensors").write_bytes(b"123")
-    second = model_digest(str(tmp_path))
-    (tmp_path / "manifest.json").write_text(json.dumps({"digest": "abc"}))
-    assert first != second
-    assert model_digest(str(tmp_path)) == "abc"
+    assert model_digest(str(tmp_path)) != first
+    assert model_digest("nobody/nothing") == "name:nobody/nothing"

@@ -1,0 +1,73 @@
+"""No process outlives its engine, however the engine or its owner ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.engines.base import EngineSpec
+from harness.engines.vllm import VllmEngine
+from harness.errors import HarnessError
+
+pytestmark = pytest.mark.engine
+
+OWNER = """
+import json, sys, time, psutil
+from harness.engines.base import EngineSpec
+from harness.engines.vllm import VllmEngine
+if __name__ == "__main__":
+    engine = VllmEngine.open(EngineSpec("vllm", sys.argv[1], "bfloat16", 512))
+    print(json.dumps([p.pid for p in psutil.Process().children(recursive=True)]), flush=True)
+    time.sleep(300)
+"""
+
+
+def children() -> set[int]:
+    """Processes below this one."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def gone(pids: list[int], seconds: float) -> bool:
+    """Whether all of ``pids`` have ended within ``seconds``."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        alive = [p for p in pids if psutil.pid_exists(p)]
+        if all(psutil.Process(p).status() == psutil.STATUS_ZOMBIE for p in alive):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def test_failed_start_leaves_nothing_behind(tmp_path: Path, smollm2_path):
+    """Weights that cannot be read: one line that names the model, and no process."""
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((smollm2_path / name).read_bytes())
+    (tmp_path / "model.safetensors").write_bytes(b"broken")
+    before = children()
+    with pytest.raises(HarnessError) as caught:
+        VllmEngine.open(EngineSpec("vllm", str(tmp_path), "float32", 512))
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert children() <= before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_owner_takes_its_engine_along(smollm2_path, tmp_path, how):
+    """Kill −9, a polite end and Ctrl-C of the owner: engine and worker follow in seconds."""
+    script = tmp_path / "owner.py"
+    script.write_text(OWNER)
+    command = [sys.executable, str(script), str(smollm2_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pids = json.loads(owner.stdout.readline())
+        assert pids
+        owner.send_signal(how)
+        assert gone(pids, 20)
