@@ -17,6 +17,8 @@ from harness.plan import Plan
 from harness.records import RunRecord
 from harness.store import FILE_NAME, Store, set_aside
 
+LOCK_TRIES, LOCK_PAUSE_S = 20, 0.1
+
 
 @contextmanager
 def open_run(plan: Plan, out: Path | None, *, allow_mixed_code: bool = False) -> Iterator[Store]:
@@ -125,15 +127,25 @@ def _locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise ConfigError(f"cannot write to {folder}: {error.strerror}") from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(f"{folder} is being written by another process: wait for it") from None
+        if not _take(handle):
+            raise StoreError(f"{folder} is being written by another process: wait for it")
         yield
     finally:
         os.close(handle)
         if made and not (folder / FILE_NAME).exists():
             _remove_empty(folder)
+
+
+def _take(handle: int) -> bool:
+    """Take the lock, waiting a moment: a child of a killed run may hold it until it starts."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 def _remove_empty(folder: Path) -> None:
