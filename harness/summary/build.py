@@ -83,7 +83,7 @@ class _Builder:
         self.timing = RunTiming(store)
         self.all_cells = store.cells()
         self.by_id = {cell.cell_id: cell for cell in self.all_cells}
-        examples = store.examples_frame()
+        examples = self.scores.examples
         self.expected = Counter(
             zip(examples["task"], _lengths(examples), examples["seed"], strict=True)
         )

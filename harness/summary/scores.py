@@ -50,10 +50,11 @@ class Scores:
 
 
 class RunScores:
-    """Quality records of a store, indexed by cell; read once."""
+    """Examples and quality records of a store, indexed by cell; read once."""
 
     def __init__(self, store: Store) -> None:
         examples = store.examples_frame()
+        self.examples = examples
         self.example_ids = examples["example_id"].to_numpy(object)
         self.clusters = examples["cluster"].to_numpy(object)
         self.content = examples["content_digest"].to_numpy(object)

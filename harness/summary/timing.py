@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.records import CellRecord
 from harness.stats.latency import Shift, hodges_lehmann, lag1, order_effect
@@ -58,25 +59,43 @@ class RunTiming:
     def __init__(self, store: Store) -> None:
         self.frame = store.latency_frame()
         self.blocks = blocks(self.frame)
+        self._rows = _positions(self.frame)
+        self._block_rows = _positions(self.blocks)
+        self._is_arm = (self.frame["role"] == "arm").to_numpy(bool)
 
     def requests(self, cells: Sequence[CellRecord], arms: Sequence[CellRecord]) -> pd.DataFrame:
         """Timed requests of an arm: its own, and those it served as reference for ``arms``."""
-        frame, own = self.frame, {c.cell_id for c in cells}
-        served = {c.cell_id for c in arms if c.reference_cell_id in own}
-        mine = frame["cell_id"].isin(own) & (frame["role"] == "arm")
-        return frame[mine | (frame["cell_id"].isin(served) & (frame["role"] == "reference"))]
+        own = {c.cell_id for c in cells}
+        served = [c for c in arms if c.reference_cell_id in own]
+        mine = _pick(self._rows, cells)
+        theirs = _pick(self._rows, served)
+        wanted = np.concatenate([mine[self._is_arm[mine]], theirs[~self._is_arm[theirs]]])
+        return self.frame.iloc[np.sort(wanted)]
 
     def blocks_of(self, cells: Sequence[CellRecord]) -> pd.DataFrame:
         """Complete blocks of an arm's cells, one a prompt, in time order.
 
         Repetitions under other selector seeds time the same prompt: they are averaged first.
         """
-        mine = self.blocks[self.blocks["cell_id"].isin({c.cell_id for c in cells})]
+        mine = self.blocks.iloc[np.sort(_pick(self._block_rows, cells))]
         if len(mine) == mine["example_id"].nunique():
             return mine
         logs = {name: (name, "mean") for name in ("r", "arm_log", "reference_log")}
         rest = {name: (name, "first") for name in mine.columns if name not in (*logs, "example_id")}
         return mine.groupby("example_id", sort=False).agg(**rest, **logs).reset_index()
+
+
+def _positions(frame: pd.DataFrame) -> dict[str, npt.NDArray[np.intp]]:
+    """Positions of each cell's rows."""
+    found = frame.groupby("cell_id", sort=False).indices
+    return {str(name): np.asarray(rows, np.intp) for name, rows in found.items()}
+
+
+def _pick(
+    positions: dict[str, npt.NDArray[np.intp]], cells: Sequence[CellRecord]
+) -> npt.NDArray[np.intp]:
+    parts = [positions[c.cell_id] for c in cells if c.cell_id in positions]
+    return np.concatenate([np.array([], np.intp), *parts])
 
 
 def blocks(frame: pd.DataFrame) -> pd.DataFrame:
