@@ -60,3 +60,58 @@ def ttft(  # noqa: PLR0917  (Typer passes options by name)
         print(json_module.dumps(to_json(measured, results)))
     else:
         print(to_text(options, measured, results))
+
+
+@app.command(
+    "draft-verify",
+    epilog="Example:  harness bench draft-verify --prompt-lengths 512,1024,2048,4096 "
+    "--num-runs 20 --warmup 3",
+)
+def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
+    prompt_lengths: Annotated[
+        str, typer.Option(help="Prompt lengths in tokens, with commas.")
+    ] = "512,1024,2048,4096",
+    num_runs: Annotated[int, typer.Option(help="Measured prompts at each length.")] = 20,
+    warmup: Annotated[int, typer.Option(help="Prompts at each length thrown away first.")] = 3,
+    thresholds: Annotated[
+        str, typer.Option(help="Acceptance thresholds, with commas.")
+    ] = "0.80,0.88,0.92,0.96",
+    preset: Annotated[
+        str | None, typer.Option(help="Pair of models: speculator drafts, target verifies.")
+    ] = None,
+    draft: Annotated[str | None, typer.Option(help="Draft model: folder or hub name.")] = None,
+    verifier: Annotated[str | None, typer.Option(help="Verifier: folder or hub name.")] = None,
+    task: Annotated[
+        str, typer.Option(help="Task that the prompts and their quality come from.")
+    ] = "ruler_niah_single_1",
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    seed: Annotated[int, typer.Option(help="Data seed.")] = 0,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, nothing else.")
+    ] = False,
+) -> None:
+    """Time draft/verify prefill against full prefill, with acceptance and quality beside it.
+
+    One row a length and threshold: TTFT with intervals, speed-up, acceptance and fallback rates,
+    the task's score, and the share of prompts with the same tokens as full prefill.
+    """
+    from harness.bench.draft_verify import DraftVerifyOptions, bench_draft_verify, to_text
+    from harness.commands import numbers
+
+    options = DraftVerifyOptions(
+        preset=preset,
+        draft=draft,
+        verifier=verifier,
+        prompt_lengths=tuple(numbers("--prompt-lengths", prompt_lengths, int)),
+        num_runs=num_runs,
+        warmup=warmup,
+        thresholds=tuple(numbers("--thresholds", thresholds, float)),
+        task=task,
+        dtype=dtype,
+        seed=seed,
+    )
+    rows = bench_draft_verify(options, lambda line: print(line, file=sys.stderr))
+    if json:
+        print(json_module.dumps({"rows": [row.to_json() for row in rows]}))
+    else:
+        print(to_text(rows))

@@ -1,0 +1,279 @@
+"""Draft/verify prefill against full prefill: TTFT, acceptance, fallback, and what it costs.
+
+Every prompt is generated once with full prefill and once at each threshold, the order turning
+from prompt to prompt, all on one open verifier. Acceptance is a proxy (the verifier's hidden
+state stands on approximate keys and values), so the true quality and the share of prompts with
+the very same tokens stand beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.errors import ConfigError
+from harness.stats.latency import Shift, hodges_lehmann
+
+if TYPE_CHECKING:
+    from harness.engines.base import Generation
+    from harness.engines.hf import HfEngine
+    from harness.examples import Example, TaskExamples
+    from harness.methods.base import MethodContext
+    from harness.models.presets import ResolvedModels
+    from harness.tokenizer import Tokenizer
+
+Say = Callable[[str], None]
+
+SWEEP = (0.80, 0.88, 0.92, 0.96)
+"""Thresholds that are tried: the published one, its "about 5 % faster" one, and around them."""
+
+
+@dataclass(frozen=True)
+class DraftVerifyOptions:
+    """What ``harness bench draft-verify`` was asked for.
+
+    ``draft`` and ``verifier`` are folders or cached hub names, or both None for ``preset``.
+    """
+
+    preset: str | None
+    draft: str | None
+    verifier: str | None
+    prompt_lengths: tuple[int, ...]
+    num_runs: int
+    warmup: int
+    thresholds: tuple[float, ...] = SWEEP
+    task: str = "ruler_niah_single_1"
+    dtype: str = "float32"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, for values that cannot be measured."""
+        if self.num_runs < 1 or self.warmup < 0:
+            raise ConfigError("--num-runs must be at least 1 and --warmup at least 0")
+        if not self.prompt_lengths or min(self.prompt_lengths) < 1:
+            raise ConfigError("--prompt-lengths must name lengths of at least 1 token")
+        if not self.thresholds:
+            raise ConfigError("--thresholds must name at least one threshold")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One prompt length at one threshold, over the runs.
+
+    Attributes
+    ----------
+    full_ms, ttft_ms
+        Hodges–Lehmann estimates with 95 % intervals, in milliseconds.
+    speedup
+        Full over draft/verify, from the paired log ratios.
+    acceptance_rate, fallback_rate
+        Mean share of accepted chunks; share of prompts that fell back to full prefill.
+    full_score, score
+        Mean task scores.
+    same_tokens
+        Share of prompts whose generated tokens equal full prefill's.
+    """
+
+    length: int
+    threshold: float
+    runs: int
+    full_ms: Shift
+    ttft_ms: Shift
+    speedup: Shift
+    acceptance_rate: float
+    fallback_rate: float
+    full_score: float
+    score: float
+    same_tokens: float
+    maps: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        shifts = {
+            name: {"estimate": shift.estimate, "low": shift.low, "high": shift.high}
+            for name, shift in (
+                ("full_ms", self.full_ms),
+                ("ttft_ms", self.ttft_ms),
+                ("speedup", self.speedup),
+            )
+        }
+        names = ("length", "threshold", "runs", "acceptance_rate", "fallback_rate")
+        scores = ("full_score", "score", "same_tokens")
+        plain = {name: getattr(self, name) for name in (*names, *scores)}
+        return {**plain, **shifts, "maps": dict(self.maps)}
+
+
+def bench_draft_verify(options: DraftVerifyOptions, say: Say) -> list[Row]:
+    """Load the pair once and measure every length and threshold.
+
+    Raises
+    ------
+    HarnessError
+        An option is wrong, a model is absent, or the two do not fit.
+    """
+    from harness.catalogue import resolve as resolve_tasks
+    from harness.engines.base import EngineSpec
+    from harness.engines.hf import HfEngine, standard_prefill
+    from harness.engines.hf_model import load_model
+    from harness.methods.base import MethodContext
+    from harness.methods.draft_verify.strategy import DraftVerifyPrefill
+    from harness.models.presets import resolve
+    from harness.tokenizer import Tokenizer
+
+    options.check()
+    models = resolve(options.preset, options.verifier, options.draft)
+    tokenizer = Tokenizer.load(str(models.target))
+    (task,) = resolve_tasks([options.task])
+    loaded = [
+        _examples(options, task, length, tokenizer, models) for length in options.prompt_lengths
+    ]
+    spec = EngineSpec("hf", str(models.target), options.dtype, models.max_positions)
+    HfEngine.check(spec)
+    say(f"loading {models.target_name} as verifier, {models.speculator_name} as draft")
+    model = load_model(spec)
+    context = MethodContext(
+        tokenizer, speculator=str(models.speculator), max_positions=models.max_positions
+    )
+    full = HfEngine(spec, model, standard_prefill)
+    drafted = HfEngine(spec, model, DraftVerifyPrefill())
+    rows: list[Row] = []
+    with full, drafted:
+        for length, examples in zip(options.prompt_lengths, loaded, strict=True):
+            rows += _Length(options, length, examples, context, full, drafted).measure(say)
+    return rows
+
+
+def _examples(
+    options: DraftVerifyOptions,
+    task: Any,
+    length: int,
+    tokenizer: Tokenizer,
+    models: ResolvedModels,
+) -> TaskExamples:
+    from harness.examples import load_examples
+
+    return load_examples(
+        task,
+        length=length,
+        seed=options.seed,
+        limit=options.num_runs + options.warmup,
+        tokenizer=tokenizer,
+        max_positions=models.max_positions,
+    )
+
+
+@dataclass
+class _Length:
+    """One prompt length."""
+
+    options: DraftVerifyOptions
+    length: int
+    examples: TaskExamples
+    context: MethodContext
+    full: HfEngine
+    drafted: HfEngine
+
+    def measure(self, say: Say) -> list[Row]:
+        """Run every prompt in every arm; the first ``warmup`` prompts are thrown away."""
+        arms: tuple[float | None, ...] = (None, *self.options.thresholds)
+        found: dict[float | None, list[Generation]] = {arm: [] for arm in arms}
+        for index, example in enumerate(self.examples.examples):
+            say(f"{self.length} tokens, prompt {index + 1} of {len(self.examples.examples)}")
+            turn = index % len(arms)
+            for arm in (*arms[turn:], *arms[:turn]):
+                generation = self._generate(example, arm)
+                if index >= self.options.warmup:
+                    found[arm].append(generation)
+        return [self._row(t, found[None], found[t]) for t in self.options.thresholds]
+
+    def _generate(self, example: Example, threshold: float | None) -> Generation:
+        from harness.methods.draft_verify import DraftVerify
+        from harness.methods.full import Full
+
+        if threshold is None:
+            (prepared,) = Full().prepare([example.prompt], self.context)
+            return self.full.time_one(prepared, example.sampling)
+        method = DraftVerify(acceptance_threshold=threshold)
+        (prepared,) = method.prepare([example.prompt], self.context)
+        return self.drafted.time_one(prepared, example.sampling)
+
+    def _row(self, threshold: float, full: list[Generation], drafted: list[Generation]) -> Row:
+        before, after = _ttfts(full), _ttfts(drafted)
+        ratio = hodges_lehmann(np.log(before) - np.log(after))
+        receipts = [g.receipt for g in drafted if g.receipt is not None]
+        maps = ("maps", "hidden_r2", "key_r2_median", "value_r2_median")
+        cosines = ("matched_cosine", "shuffled_cosine")
+        return Row(
+            length=self.length,
+            threshold=threshold,
+            runs=len(drafted),
+            full_ms=_scaled(hodges_lehmann(before), lambda s: s * 1000),
+            ttft_ms=_scaled(hodges_lehmann(after), lambda s: s * 1000),
+            speedup=_scaled(ratio, lambda log: float(np.exp(log))),
+            acceptance_rate=float(np.mean([r.details["acceptance_rate"] for r in receipts])),
+            fallback_rate=float(np.mean([g.counters["fallbacks"] for g in drafted])),
+            full_score=self._score(full),
+            score=self._score(drafted),
+            same_tokens=float(
+                np.mean([a.token_ids == b.token_ids for a, b in zip(full, drafted, strict=True)])
+            ),
+            maps={k: receipts[0].details.get(k) for k in (*maps, *cosines)},
+        )
+
+    def _score(self, generations: Sequence[Generation]) -> float:
+        measured = self.examples.examples[self.options.warmup :]
+        scores = [
+            next(iter(self.examples.score(example, generation.text).values()))
+            for example, generation in zip(measured, generations, strict=True)
+        ]
+        return float(np.mean(scores))
+
+
+def _ttfts(generations: Sequence[Generation]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.asarray([g.ttft_s for g in generations], dtype=np.float64)
+
+
+def _scaled(shift: Shift, change: Callable[[float], float]) -> Shift:
+    """Apply an increasing function to an estimate and its ends; None stays None."""
+    ends = (shift.estimate, shift.low, shift.high)
+    estimate, low, high = (None if x is None else change(x) for x in ends)
+    return Shift(estimate, low, high, shift.n, shift.reason)
+
+
+def to_text(rows: Sequence[Row]) -> str:
+    """The report for a terminal."""
+    lines = [
+        f"{'length':>6} {'threshold':>9} {'full ms':>24} {'draft/verify ms':>24} "
+        f"{'speed-up':>18} {'accepted':>8} {'fell back':>9} {'quality':>13} {'same tokens':>11}"
+    ]
+    lines += [
+        f"{r.length:>6} {r.threshold:>9g} {_shown(r.full_ms, 0):>24} {_shown(r.ttft_ms, 0):>24} "
+        f"{_shown(r.speedup, 2):>18} {r.acceptance_rate:>8.1%} {r.fallback_rate:>9.1%} "
+        f"{r.score:>5.2f} of {r.full_score:<4.2f} {r.same_tokens:>11.0%}"
+        for r in rows
+    ]
+    maps = rows[0].maps
+    lines += ["", f"Maps from draft to verifier: {maps['maps']}."]
+    if maps["shuffled_cosine"] is not None:
+        lines.append(
+            f"Held out: R² of hidden states {maps['hidden_r2']:.2f}, keys "
+            f"{maps['key_r2_median']:.2f}, values {maps['value_r2_median']:.2f} (medians over "
+            f"layers); cosine of the same token {maps['matched_cosine']:.2f}, of shuffled pairs "
+            f"{maps['shuffled_cosine']:.2f}."
+        )
+    lines += [
+        "Acceptance is a proxy: the verifier's hidden state stands on approximate keys and values.",
+        f"{rows[0].runs} prompts a row, Hodges–Lehmann estimates with 95 % intervals.",
+    ]
+    return "\n".join(lines)
+
+
+def _shown(shift: Shift, digits: int) -> str:
+    if shift.estimate is None:
+        return "—"
+    if shift.low is None or shift.high is None:
+        return f"{shift.estimate:.{digits}f}"
+    return f"{shift.estimate:.{digits}f} [{shift.low:.{digits}f}, {shift.high:.{digits}f}]"
