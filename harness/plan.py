@@ -99,7 +99,6 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
     tasks, notices = _tasks(config)
     models = resolve(config.preset, config.target, config.speculator)
     tokenizer = Tokenizer.load(str(models.target))
-    _check_speculator(models, tokenizer)
     base = EngineSpec(config.engine, str(models.target), config.dtype, models.max_positions)
     check_target(base)
     load = partial(_load, config, tokenizer=tokenizer, max_positions=models.max_positions)
@@ -187,20 +186,6 @@ def _load(
         tokenizer=tokenizer,
         max_positions=max_positions,
     )
-
-
-def _check_speculator(models: ResolvedModels, tokenizer: Tokenizer) -> None:
-    """Refuse a speculator with another tokenizer: scores could not be mapped token by token."""
-    if models.speculator == models.target:
-        return
-    from harness.tokenizer import Tokenizer
-
-    other = Tokenizer.load(str(models.speculator))
-    if other.digest != tokenizer.digest:
-        raise ConfigError(
-            f"speculator {models.speculator_name} has another tokenizer than the target "
-            f"{models.target_name}: choose a speculator of the same family"
-        )
 
 
 @dataclass(frozen=True)

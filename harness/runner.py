@@ -108,7 +108,6 @@ class _Run:
         scorer: Scorer | None,
         resources: dict[str, object],
     ) -> MethodContext:
-        look_aheads = [c.record.look_ahead or 0 for c in workload.cells]
         return MethodContext(
             tokenizer=self.plan.tokenizer,
             scorer=scorer,
@@ -116,8 +115,6 @@ class _Run:
             max_positions=self.plan.models.max_positions,
             max_tokens=workload.max_tokens,
             method_seed=cell.record.method_seed,
-            # One pass with the longest look-ahead serves every shorter one.
-            max_look_ahead=max(look_aheads) or None,
             resources=resources,
         )
 

@@ -33,8 +33,6 @@ class MethodContext:
         Tokens that will be generated after the prompt.
     method_seed
         Seed of stochastic methods (rule 4).
-    max_look_ahead
-        Longest look-ahead that this run asks for: scores kept for other cells cover it.
     rates
         Measured tokens per second, ``scorer`` and ``target``, for the break-even guard.
     resources
@@ -49,7 +47,6 @@ class MethodContext:
     max_positions: int = 8192
     max_tokens: int = 0
     method_seed: int = 0
-    max_look_ahead: int | None = None
     rates: Mapping[str, float] | None = None
     resources: dict[str, Any] = field(default_factory=dict)
 
