@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
 
 from harness import cpu, provenance
 from harness.paths import cache_dir, data_dir

@@ -72,8 +72,8 @@ def inspect(  # noqa: PLR0917  (Typer passes options by name)
         console = Console(file=stream, highlight=False)
         for inspection in found:
             text = Text()
-            for piece, kept in inspection.pieces(tokenizer):
-                text.append(piece, style="bold" if kept else "dim")
+            for piece, is_kept in inspection.pieces(tokenizer):
+                text.append(piece, style="bold" if is_kept else "dim")
             console.print(text, markup=False)
             receipt = inspection.prepared.receipt
             kept, whole = len(inspection.prepared.token_ids), len(inspection.prompt.token_ids)
