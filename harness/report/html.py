@@ -19,7 +19,7 @@ from harness.report.figures import FIGURES
 from harness.report.figures.style import DARK, LIGHT, Figure
 from harness.report.finding import find
 from harness.report.pages.browser import OUTCOMES, browse
-from harness.report.pages.categories import sections
+from harness.report.pages.categories import BAND_HEADERS, band_rows, sections
 from harness.report.pages.methods import method_rows
 from harness.report.pages.provenance import provenance
 from harness.report.pages.receipts import receipt_rows
@@ -67,6 +67,8 @@ def render_html(report: Report) -> str:
         finding=find(report),
         rows=report.rows,
         sections=sections(report.rows),
+        bands=band_rows(report.rows),
+        band_headers=BAND_HEADERS,
         arms=[_pair(arm) for arm in pairs],
         tasks=[_pair(task) for task in dict.fromkeys(row.task for row in report.rows)],
         remarks=remarks(report.rows),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.report import formats, paper
 from harness.report.finding import find
-from harness.report.pages.categories import Mean, Section, sections
+from harness.report.pages.categories import BAND_HEADERS, Mean, Section, band_rows, sections
 from harness.report.pages.provenance import provenance
 from harness.report.rows import Estimate, Row, remarks, silent_notice
 from harness.report.source import Report
@@ -57,6 +57,12 @@ def _lines(report: Report) -> Iterator[str]:
     if marks:
         yield ""
         yield from (f"{number}. {escape(text)}" for text, number in marks.items())
+    bands = band_rows(report.rows)
+    if bands:
+        yield ""
+        yield "Speed-up by prompt length (lengths are never pooled):"
+        yield ""
+        yield from table(BAND_HEADERS, ([escape(cell) for cell in row] for row in bands))
     if report.comparison == "paper":
         yield from _paper(report)
     yield ""

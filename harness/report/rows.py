@@ -46,6 +46,39 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Checks:
+    """What stands behind a row's figures, for readers who want to judge the measurement.
+
+    ``p`` is two-sided for "no difference", ``p_holm`` after Holm over the run's task rows; gained
+    and lost count examples whose right-or-wrong answer changed. ``order_effect`` (log units) and
+    ``lag1`` are of the latency blocks.
+    """
+
+    p: float | None = None
+    p_holm: float | None = None
+    gained: int | None = None
+    lost: int | None = None
+    blocks: int | None = None
+    order_effect: float | None = None
+    lag1: float | None = None
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Checks:
+        """Read them from one entry of the summary's ``arms``."""
+        delta, speedup = raw.get("delta") or {}, raw.get("ttft_speedup") or {}
+        counts = delta.get("mcnemar") or {}
+        return cls(
+            p=delta.get("p"),
+            p_holm=delta.get("p_holm"),
+            gained=counts.get("gained"),
+            lost=counts.get("lost"),
+            blocks=speedup.get("blocks"),
+            order_effect=speedup.get("order_effect"),
+            lag1=speedup.get("lag1"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One line of the summary: an arm on a task, or pooled over a group's tasks.
 
@@ -80,6 +113,8 @@ class Row:
     floor: bool = False
     deterministic: bool | None = None
     note: str | None = None
+    checks: Checks = field(default_factory=Checks)
+    speedup_by_length: Mapping[str, Estimate] = field(default_factory=dict)
     run: str | None = None
 
     @classmethod
@@ -114,6 +149,12 @@ class Row:
             floor=bool(raw.get("floor")),
             deterministic=raw.get("deterministic"),
             note=raw.get("note"),
+            checks=Checks.from_json(raw),
+            speedup_by_length={
+                band: estimate
+                for band, entry in (raw.get("ttft_by_length") or {}).items()
+                if (estimate := Estimate.from_json(entry, "ratio")) is not None
+            },
             run=run,
         )
 
@@ -143,6 +184,8 @@ class Row:
                 found.append(reason)
         if self.floor:
             found.append(FLOOR_REMARK)
+        if self.deterministic:
+            found.append("deterministic: seeds were varied and no score changed")
         return tuple(found)
 
     @property

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
 KEY = "forest"
 TITLE = "Paired difference to full prefill"
-HEADERS = ("task", "arm", "Δ", "95 % interval", "n", "remark")
+HEADERS = (
+    "task",
+    "arm",
+    "Δ",
+    "95 % interval",
+    "n",
+    "p",
+    "p, Holm",
+    "gained : lost",
+    "remarks",
+)
 MAX_LINES = 48
 
 
@@ -99,7 +109,16 @@ def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
             formats.delta(row.delta),
             formats.interval(row.delta, with_sign=True) or formats.DASH,
             str(row.n),
+            formats.number(row.checks.p),
+            formats.number(row.checks.p_holm),
+            _changed(row),
             "; ".join(row.remarks),
         )
         for row in rows
     )
+
+
+def _changed(row: Row) -> str:
+    if row.checks.gained is None or row.checks.lost is None:
+        return formats.DASH
+    return f"{row.checks.gained} : {row.checks.lost}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import expm1
 from typing import TYPE_CHECKING
 
 from harness.report import formats
@@ -17,7 +18,17 @@ if TYPE_CHECKING:
 
 KEY = "ttft-stages"
 TITLE = "Time to first token by stage"
-HEADERS = ("length", "task", "arm", *(f"{stage}, s" for stage in STAGES), "median TTFT, s")
+HEADERS = (
+    "length",
+    "task",
+    "arm",
+    *(f"{stage}, s" for stage in STAGES),
+    "median TTFT, s",
+    "requests",
+    "ABBA blocks",
+    "order effect",
+    "lag-1",
+)
 MAX_BARS = 40
 
 _COLOURS = dict(zip(STAGES, (LIGHT["s2"], LIGHT["s5"], LIGHT["s1"], LIGHT["s0"]), strict=True))
@@ -150,6 +161,15 @@ def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
             formats.arm_label(row),
             *(formats.number(row.stages_s.get(stage)) for stage in STAGES),
             formats.number(row.ttft_s),
+            str(row.requests),
+            formats.DASH if row.checks.blocks is None else str(row.checks.blocks),
+            _percent(row.checks.order_effect),
+            formats.number(row.checks.lag1, 2),
         )
         for row in rows
     )
+
+
+def _percent(log_effect: float | None) -> str:
+    """How much later the first request of a block is, as a share of its time."""
+    return formats.DASH if log_effect is None else f"{formats.signed(100 * expm1(log_effect), 1)} %"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from harness.report import formats
 from harness.report.rows import Row
 from harness.summary.counting import is_counting
 
@@ -81,3 +82,25 @@ def _means(rows: Iterable[Row]) -> Iterable[Mean]:
                 fmean(deltas) if len(deltas) == len(members) else None,
                 len(members),
             )
+
+
+BAND_HEADERS = ("task", "arm", "prompt tokens", "TTFT speed-up", "95 % interval or reason")
+
+
+def band_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Speed-ups by length band, for tasks whose prompts have lengths of their own.
+
+    Lengths are never pooled, so such a row has no single speed-up.
+    """
+    return [
+        (
+            formats.task_label(row),
+            formats.arm_label(row),
+            band,
+            formats.ratio(estimate),
+            formats.interval(estimate, digits=2) or estimate.reason or formats.DASH,
+        )
+        for row in rows
+        if row.length is None and row.level == "task"
+        for band, estimate in row.speedup_by_length.items()
+    ]

@@ -56,6 +56,17 @@ def test_lm_eval_means_and_errors_are_lm_evals_own(run, tmp_path):
     assert results["n-samples"]["ruler_niah_single_1"] == {"original": 6, "effective": 6}
 
 
+def test_lm_eval_reads_its_own_format_back(run, tmp_path):
+    """lm-eval's table of results takes the exported file as if it had written it."""
+    from lm_eval.utils import make_table
+
+    export(str(run), "lm-eval", tmp_path / "out")
+    path = next((tmp_path / "out" / "specprefill-k10").glob("results_*.json"))
+    table = make_table(json.loads(path.read_text(encoding="utf-8")))
+    assert "ruler_niah_single_1" in table
+    assert "string_match_all" in table
+
+
 def test_missing_scores_are_null_not_dropped(run, tmp_path):
     """A mean over a missing score would look better than it is: it is null, and n stays."""
     export(str(run), "lm-eval", tmp_path / "out")

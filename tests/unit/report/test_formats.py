@@ -5,12 +5,12 @@ import io
 import json
 
 import pytest
-from synthetic import build_store
+from synthetic import Task, build_store
 
 from harness.errors import ConfigError, HarnessError, StoreError
 from harness.report.formats import number, signed, visible
 from harness.report.markdown import escape
-from harness.report.pages.categories import COUNTING, category_of, sections
+from harness.report.pages.categories import COUNTING, band_rows, category_of, sections
 from harness.report.render import render, write_text
 from harness.report.rows import rows_of
 from harness.report.tables import COLUMNS, cell
@@ -103,6 +103,19 @@ def test_means_leave_floor_tasks_out(entry):
     (section,) = sections(rows)
     assert section.means[0].score == pytest.approx(0.7)
     assert section.means[0].tasks == 2
+
+
+def test_natural_lengths_are_shown_in_bands(tmp_path):
+    """Prompts of many lengths have no single speed-up; each band has its own."""
+    tasks = [Task("longbench_qasper", "longbench", "single_doc_qa", length=None, n=8)]
+    run = build_store(tmp_path / "run", tasks=tasks)
+    with Store.open(run) as store:
+        rows = rows_of(summarize(store).to_json())
+    (band,) = band_rows(rows)
+    assert band[:2] == ("longbench_qasper", "specprefill")
+    assert "–" in band[2]
+    assert "Speed-up by prompt length" in render([str(run)], "md")
+    assert "Speed-up by prompt length" in render([str(run)], "html")
 
 
 def test_numbers_have_real_minus_signs_and_no_negative_zero():

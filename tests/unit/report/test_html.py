@@ -107,6 +107,17 @@ def test_ids_are_unique(page):
     assert len(ids) == len(set(ids))
 
 
+def test_several_runs_stand_side_by_side(single, sweep):
+    """Two runs in one page: every row names its run, ids stay unique, both have provenance."""
+    page = render([str(single), str(sweep)], "html")
+    outline = Outline(page)
+    ids = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    runs = {attributes["data-arm"].rsplit("[")[1] for attributes, _ in outline.rows}
+    assert runs == {"single]", "sweep]"}
+    assert page.count('<dl class="facts">') == 2
+
+
 HOSTILE = (
     "<script>document.title='owned'</script>",
     "</style><img src=x onerror=\"document.title='owned'\">",
