@@ -55,7 +55,10 @@ class Timing(_Model):
 
 
 class Cell(_Model):
-    """One arm on one task and length, all data seeds together."""
+    """One arm on one task and length, all data seeds together.
+
+    ``stopped`` says why the run did not finish the cell; a baseline never holds such cells.
+    """
 
     task: str
     group: str
@@ -76,6 +79,7 @@ class Cell(_Model):
     ttft: Mapping[str, Timing] = Field(default_factory=dict)
     margin: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     margin_source: str | None = None
+    stopped: str | None = Field(default=None, exclude=True)
 
     @property
     def key(self) -> tuple[str, int | None, str]:

@@ -43,7 +43,7 @@ def collect(store: Store) -> Baseline:
 def _cell(
     setting: Setting, scores: RunScores, timing: RunTiming, cells: Sequence[CellRecord]
 ) -> Cell:
-    first, found = setting.first, scores.of(setting.cells)
+    first, found, stopped = setting.first, scores.of(setting.cells), setting.stopped
     order = np.argsort([str(i) for i in scores.example_ids[found.codes]], kind="stable")
     examples = tuple(
         Example(
@@ -75,6 +75,7 @@ def _cell(
         speculator=first.speculator,
         examples=examples,
         ttft=_timing(setting, timing, cells),
+        stopped=None if stopped is None else f"{stopped.status}: {stopped.reason or 'no reason'}",
     )
 
 

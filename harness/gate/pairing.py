@@ -43,6 +43,8 @@ def pair_cells(baseline: Cell, candidate: Cell) -> PairedCell | str:
         old, new = getattr(baseline, name), getattr(candidate, name)
         if old != new:
             return f"{name} is {new}, the baseline's is {old}"
+    if candidate.stopped is not None:
+        return f"the run did not finish it ({candidate.stopped})"
     old_by, new_by = _by_content(baseline.examples), _by_content(candidate.examples)
     fault = (
         _unscored(baseline.examples, "the baseline's")

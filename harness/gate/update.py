@@ -77,8 +77,9 @@ def _refuse_incomplete(candidate: Baseline) -> None:
         raise DataError(f"run {candidate.run} has no quality records: nothing to take as baseline")
     for cell in candidate.cells:
         bare = [e.id for e in cell.examples if e.score is None]
-        if bare or not cell.examples:
+        if bare or not cell.examples or cell.stopped:
             what = f"example {bare[0]} has no score" if bare else "no example is finished"
+            what = cell.stopped or what
             raise DataError(
                 f"run {candidate.run} is incomplete ({cell.label} · {cell.arm}: {what}): "
                 "finish it before it becomes a baseline"

@@ -82,6 +82,8 @@ class _Builder:
         self.quality = QualityEstimates(self.scores, bca_seed)
         self.timing = RunTiming(store)
         self.all_cells = store.cells()
+        asked = store.run().config.get("method_seed", ())
+        self.seeds_asked = isinstance(asked, (list, tuple)) and len(asked) > 1
         self.by_id = {cell.cell_id: cell for cell in self.all_cells}
         examples = self.scores.examples
         self.expected = Counter(
@@ -203,13 +205,19 @@ class _Builder:
             n=len(scores.codes),
             score=figures.score,
             delta=figures.delta,
-            deterministic=None if scores.variance is None else scores.variance.deterministic,
+            deterministic=self._deterministic(cells, scores),
             variance=scores.variance,
             evidence_kept=None if empty else _mean_of(records["evidence_kept"]),
             status={} if empty else _counts(records["status"]),
             cell_ids=tuple(c.cell_id for c in cells),
             note="; ".join(note for note in figures.notes if note) or None,
         )
+
+    def _deterministic(self, cells: Sequence[CellRecord], scores: Scores) -> bool | None:
+        """Whether seeds were varied and nothing changed; a method without chance runs once."""
+        if self.seeds_asked and all(c.identity.get("method_seed", 0) is None for c in cells):
+            return True
+        return None if scores.variance is None else scores.variance.deterministic
 
     def _timed(self, row: ArmRow, cells: Sequence[CellRecord]) -> ArmRow:
         requests = self.timing.requests(cells, self.all_cells)

@@ -2,12 +2,13 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from synthetic import Task, build_store
 
 from harness.errors import DataError
-from harness.gate.baseline import VERSION, load_baseline
+from harness.gate.baseline import VERSION, Baseline, load_baseline
 from harness.gate.collect import collect
 from harness.gate.report import run_gate
 from harness.gate.update import update_baseline
@@ -154,6 +155,12 @@ def test_a_baseline_at_a_git_ref_ignores_the_working_tree(written, monkeypatch, 
         load_baseline(tmp_path / "elsewhere.json", "HEAD")
     with pytest.raises(DataError, match=r"none\.json at HEAD"):
         load_baseline(repository / "none.json", "HEAD")
+
+
+def test_the_published_schema_is_the_models():
+    """results/schema documents exactly what is read."""
+    published = Path(__file__).parents[3] / "results" / "schema" / "gate-baseline-v1.json"
+    assert json.loads(published.read_text()) == Baseline.model_json_schema()
 
 
 def test_the_version_is_pinned():

@@ -13,6 +13,7 @@ from harness.gate.collect import collect
 from harness.gate.report import GateOptions, run_gate
 from harness.gate.update import update_baseline
 from harness.gate.verdicts import Judgement, Verdict, overall
+from harness.records import CellStatus
 from harness.store import Store
 
 T = Task(n=60, full_rate=0.95)
@@ -158,6 +159,28 @@ def test_an_unscored_example_of_the_run_is_named(tmp_path):
     assert "the run's score of example ruler_niah_single_1/2048/0/7 is missing" in (
         verdict_of(report).detail
     )
+
+
+def test_a_cell_the_run_did_not_finish_says_why(tmp_path):
+    """A failed or unsupported cell is not comparable, with its own reason."""
+    old = baseline_of(tmp_path, tasks=[T])
+    arm = Arm(cell_status=CellStatus.UNSUPPORTED, reason="needs CUDA")
+    report = run_gate(run_of(tmp_path / "new", tasks=[T], arms=[arm]), old)
+    assert report.exit_code == 4
+    assert "unsupported: needs CUDA" in verdict_of(report).detail
+
+
+def test_an_empty_run_is_not_comparable(tmp_path):
+    """A run stopped before its first record: exit 4, not a pass."""
+    old = baseline_of(tmp_path, tasks=[T])
+    folder = build_store(tmp_path / "new", tasks=[T])
+    with Store.open(folder) as store:
+        for table in ("quality", "latency", "examples"):
+            store._db.execute(f"DELETE FROM {table}")
+        store._db.commit()
+        report = run_gate(collect(store), old)
+    assert report.exit_code == 4
+    assert "60 of the baseline's 60 examples are missing" in verdict_of(report).detail
 
 
 def test_machine_classes_are_not_mixed_silently(tmp_path):
