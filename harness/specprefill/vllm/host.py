@@ -12,6 +12,7 @@ from harness.cpu import debugging, prepare_environment, thread_binding
 from harness.engines.base import EngineSpec
 from harness.errors import ConfigError, HarnessError, ModelError
 from harness.specprefill.vllm import flavour
+from harness.specprefill.vllm.childlog import ChildLog
 from harness.specprefill.vllm.modelinfo import kv_bytes_per_token, position_range, read_config
 
 _BLOCK = 128  # tokens a KV block on CPU
@@ -68,10 +69,13 @@ class HostOptions:
 class Host:
     """An open ``LLMEngine``. :meth:`close` ends every process that its start made."""
 
-    def __init__(self, engine: Any, processes: Sequence[Any], options: HostOptions) -> None:
+    def __init__(
+        self, engine: Any, processes: Sequence[Any], options: HostOptions, log: ChildLog
+    ) -> None:
         self.engine = engine
         self.options = options
         self._processes = list(processes)
+        self._log = log
 
     @classmethod
     def start(cls, options: HostOptions) -> Host:
@@ -86,14 +90,18 @@ class Host:
         _check_range(options, config)
         prepare_environment()
         before = {child.pid for child in _children()}
+        log = ChildLog()
+        quiet = contextlib.nullcontext() if debugging() else log.capture()
         try:
-            with _binding(options.tensor_parallel):
+            with quiet, _binding(options.tensor_parallel):
                 engine = _start(options, _kv_bytes(options, config))
         except BaseException as error:
             _end([child for child in _children() if child.pid not in before])
-            raise _one_line(error, options.model) from error
+            cause = log.cause()
+            log.close()
+            raise _one_line(error, cause, options.model) from error
         started = [child for child in _children() if child.pid not in before]
-        return cls(engine, started, options)
+        return cls(engine, started, options, log)
 
     def add(self, name: str, token_ids: Sequence[int], params: Any, salt: str | None = None) -> str:
         """Queue a request; returns the id under which the workers know it.
@@ -124,9 +132,10 @@ class Host:
         try:
             outputs: list[Any] = self.engine.step()
         except EngineDeadError as error:
+            cause = self._log.cause() or "out of memory?"
             raise HarnessError(
-                f"the vLLM engine of {self.options.model} has died (out of memory?): "
-                "HARNESS_DEBUG=1 shows its log"
+                f"the vLLM engine of {self.options.model} has died: {cause} "
+                "(HARNESS_DEBUG=1 shows its log)"
             ) from error
         return outputs
 
@@ -154,6 +163,7 @@ class Host:
             engine.engine_core.shutdown()
         finally:
             _end(self._processes)
+            self._log.close()
 
 
 def _start(options: HostOptions, kv_bytes: int) -> Any:
@@ -233,12 +243,9 @@ def _end(processes: Sequence[Any]) -> None:
     psutil.wait_procs(processes, timeout=5)
 
 
-def _one_line(error: BaseException, model: str) -> BaseException:
+def _one_line(error: BaseException, cause: str | None, model: str) -> BaseException:
     """Turn a failed start into one line, unless it is ours, an interrupt, or being debugged."""
     if debugging() or isinstance(error, HarnessError) or not isinstance(error, Exception):
         return error
-    text = str(error).strip().splitlines()
-    return ModelError(
-        f"vLLM could not start {model}: {text[-1] if text else type(error).__name__} "
-        "(HARNESS_DEBUG=1 shows its log)"
-    )
+    text = cause or f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    return ModelError(f"vLLM could not start {model}: {text} (HARNESS_DEBUG=1 shows its log)")
