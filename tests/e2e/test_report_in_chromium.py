@@ -17,6 +17,8 @@ pytestmark = [
     ),
 ]
 
+PAPER_WIDTH = 688  # CSS pixels between the margins of A4: 182 mm at 96 dpi
+
 HOSTILE = (
     "<script>document.title='owned'</script>",
     "</style></script><img src=x onerror=\"document.title='owned'\">",
@@ -208,9 +210,19 @@ def test_the_page_never_scrolls_sideways(page, report, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_it_prints(page, report):
-    """The page becomes a PDF of several pages."""
+def test_it_prints_light_and_whole(page, report):
+    """On paper even a dark page is light, and no table is cut at the sheet's edge."""
+    page.emulate(width=PAPER_WIDTH, scheme="dark")
     page.open(report)
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    page.send("Emulation.setEmulatedMedia", media="print", features=dark)
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    width = page.evaluate("document.documentElement.scrollWidth")
+    controls = shown(page, ".controls, nav, button#theme")
+    page.send("Emulation.setEmulatedMedia", media="", features=[])
+    assert background == "rgb(255, 255, 255)"
+    assert width <= PAPER_WIDTH
+    assert controls == 0
     pdf = page.pdf()
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") >= 3

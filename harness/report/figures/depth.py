@@ -48,7 +48,8 @@ def draw(report: Report) -> Figure:
         svg = to_svg(canvas, KEY, f"{TITLE}, {len(shown)} maps; the numbers follow as a table")
     caption = (
         "Mean score by the needle's place (0 % is the prompt's start) and the keep rate, over "
-        f"every single-needle task, length and seed; small figures are n. {report.setting_sentence}"
+        "every single-needle task (floor tasks left out), length and seed; small figures are n. "
+        f"{report.setting_sentence}"
     )
     if len(shown) < len(maps):
         caption += f" The first {MAX_PANELS} of {len(maps)} maps are drawn."
@@ -84,10 +85,16 @@ def _maps(run: RunView) -> list[HeatMap]:
 
 def _scores(run: RunView) -> pd.DataFrame | None:
     """Scores of the examples whose depth is known, with their depth band; None without any."""
+    # Where full prefill fails too, depth and keep rate decide nothing.
+    floor = {(row.task, row.length or 0) for row in run.rows if row.floor}
+    examples = run.examples
+    places = zip(examples["task"], examples["length"].fillna(0).astype(int), strict=True)
     depths = {
         example: depth
-        for example, facts in zip(run.examples["example_id"], run.examples["facts"], strict=True)
-        if (depth := _depth(facts)) is not None
+        for example, place, facts in zip(
+            examples["example_id"], places, examples["facts"], strict=True
+        )
+        if place not in floor and (depth := _depth(facts)) is not None
     }
     if not depths:
         return None
