@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import special, stats
@@ -75,6 +76,7 @@ def hodges_lehmann(values: Floats, level: float = LEVEL) -> Shift:
     return Shift(estimate, float(walsh[cut - 1]), float(walsh[-cut]), n)
 
 
+@cache
 def signed_rank_cut(n: int, tail: float) -> int:
     """Return the largest c with P(T⁺ < c) ≤ ``tail``: the c-th smallest Walsh average is an end.
 
@@ -136,6 +138,7 @@ def two_sample_p_above(before: Floats, after: Floats) -> float | None:
     return float(stats.mannwhitneyu(after, before, alternative="greater").pvalue)
 
 
+@cache
 def _rank_sum_cut(m: int, n: int, tail: float) -> int:
     """Largest c with P(U < c) ≤ tail; at least 1, which MIN_BLOCKS on both sides ensures."""
     if max(m, n) > EXACT_BLOCKS // 4:
