@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import ModelError
+from harness.models import folders
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -27,12 +27,7 @@ def read_config(model: str) -> dict[str, Any]:
     """
     folder = Path(model)
     if folder.is_dir():
-        path = folder / "config.json"
-        try:
-            config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ModelError(f"no readable config.json in the model folder {model}") from error
-        return config
+        return folders.read_config(folder)
     if model.startswith((".", "/", "~")):
         raise ModelError(f"the model folder {model} does not exist")
     return _hub_config(model)
@@ -82,8 +77,6 @@ def kv_bytes_per_token(config: Mapping[str, Any], dtype: str, tensor_parallel: i
 
 def model_digest(model: str) -> str:
     """Digest of the model's files (:func:`harness.models.folders.digest_of`), for the records."""
-    from harness.models.folders import digest_of, locate
-
     folder = Path(model)
-    found = folder if folder.is_dir() else locate(model)
-    return f"name:{model}" if found is None else digest_of(found)
+    found = folder if folder.is_dir() else folders.locate(model)
+    return f"name:{model}" if found is None else folders.digest_of(found)
