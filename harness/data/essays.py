@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from harness.data.library import installed
+from harness.data.library import Installed, installed
 from harness.paths import package_or_checkout
 
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"”’)]*\s+(?=[\"“‘(]?[A-Z0-9])")
@@ -24,10 +24,13 @@ class Essays:
     sentences: tuple[str, ...]
 
 
-@cache
 def load_essays() -> Essays:
     """Return the essays that this machine has, imported ones first."""
-    own = installed("essays")
+    return _load(installed("essays"))
+
+
+@cache
+def _load(own: Installed | None) -> Essays:
     if own is not None:
         from harness.data.readers import read_set
 

@@ -26,6 +26,9 @@ NUMBERED = {
 }
 """How a context's documents are headed; other contexts are one document."""
 
+WITHOUT_QUESTION = frozenset({"gov_report", "multi_news", "vcsum", "passage_count", "lcc"})
+"""Data sets whose prompts do not show a row's ``input``."""
+
 
 def dataset(*, source: str, file: str | None = None, **_: Any) -> dict[str, Any]:
     """Return the installed rows, or a file's; lm-eval's ``custom_dataset``."""
@@ -62,6 +65,7 @@ def process(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
 def segments(doc: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
     """Return documents, question, and the paragraph to be retrieved as evidence."""
     documents = split(doc["context"], doc["dataset"])
+    asked = doc["dataset"] not in WITHOUT_QUESTION and doc["input"].strip()
     gold = []
     if doc["dataset"].startswith("passage_retrieval"):
         number = re.search(r"\d+", doc["answers"][0])
@@ -69,7 +73,7 @@ def segments(doc: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
         gold = [[i, text] for i, text in enumerate(documents) if re.match(heading, text)]
     return {
         "documents": documents,
-        "question": [doc["input"]] if doc["input"].strip() else [],
+        "question": [doc["input"]] if asked else [],
         "evidence": gold,
     }
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from harness.data.essays import load_essays
+from harness.data.essays import Essays, load_essays
 from harness.data.words import words
 from harness.framing import Frame, fill
 from harness.generation import Request, Sample, generate
@@ -279,7 +279,7 @@ class Prose:
     @classmethod
     def of(cls, frame: Frame) -> "Prose":
         """Measure the essays once a tokenizer."""
-        return _prose(frame)
+        return _prose(frame, load_essays())
 
     def words_in(self, tokens: int) -> int:
         """Words whose running count stays within ``tokens``."""
@@ -301,9 +301,8 @@ class Prose:
 
 
 @cache
-def _prose(frame: Frame) -> Prose:
-    sentences = load_essays().sentences
-    parts = [sentence.split() for sentence in sentences]
+def _prose(frame: Frame, essays: Essays) -> Prose:
+    parts = [sentence.split() for sentence in essays.sentences]
     every = [word for part in parts for word in part]
     sizes = frame.pieces([f" {word}" for word in every])
     return Prose(

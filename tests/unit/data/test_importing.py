@@ -146,7 +146,7 @@ def test_damaged_notes_are_one_line(tmp_path: Path) -> None:
     path.write_text(lines(LONGBENCH), encoding="utf-8")
     (one,) = import_path(path)
     (one.folder / "meta.json").write_text("{", encoding="utf-8")
-    with pytest.raises(DataError, match="damaged .* import or pull"):
+    with pytest.raises(DataError, match=r"damaged .* import or pull"):
         installed("longbench_qasper")
 
 

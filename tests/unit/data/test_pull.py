@@ -60,7 +60,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
             stop, state.cut = state.cut, None
             self.wfile.write(state.content[start:stop])
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *args: object) -> None:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -113,7 +113,7 @@ def test_a_file_that_changed_meanwhile_starts_again(hub: Hub) -> None:
 def test_a_wrong_digest_is_refused(digest: str, hub: Hub) -> None:
     """A file other than the manifest's is thrown away."""
     wrong = replace(replace(MUSIQUE_SET, sha256=None), **{digest: "0" * 40})
-    with pytest.raises(DataError, match="digest .* not 0000"):
+    with pytest.raises(DataError, match=r"digest .* not 0000"):
         pull(wrong)
     assert all_installed() == []
     assert not list((sets_dir() / ".pull").iterdir())
@@ -160,7 +160,7 @@ def test_without_a_connection(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     """One line that says how to go on offline."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    with pytest.raises(DataError, match="cannot fetch .* import the file from"):
+    with pytest.raises(DataError, match=r"cannot fetch .* import the file from"):
         pull(MUSIQUE_SET)
 
 

@@ -15,6 +15,7 @@ OSLO = {"suite": "longbench", "dataset": "hotpotqa", "prediction": "Oslo", "answ
 
 
 def write(path: Path, rows: list[Any]) -> Path:
+    """Write rows as JSONL."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
