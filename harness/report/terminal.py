@@ -136,7 +136,7 @@ def _with_interval(
 
 def _verdict(rows: Sequence[Row]) -> str:
     """Say beside a heading that none of its comparisons, or not every one, decides anything."""
-    compared = [row for row in rows if row.delta is not None]
+    compared = [row for row in rows if row.delta is not None and row.delta.value is not None]
     undecided = [row for row in compared if row.note and row.note.startswith(TOO_FEW)]
     if not undecided:
         return ""

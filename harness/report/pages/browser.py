@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from harness.records import CellRecord, ExampleRecord, QualityRecord
+from harness.records import CellRecord, QualityRecord
 from harness.report.pages.text_map import Piece, map_text
 from harness.report.source import Report, RunView
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES = 120
 MAX_PROMPT_CHARS = 16_000
-"""A longer prompt shows the ends of its long dropped stretches only."""
+"""A longer prompt shows the ends of its dropped stretches only."""
 STRETCH_ENDS = 240
+LEAST_ENDS = 24
 MAX_ANSWER_CHARS = 2_000
 RIGHT = 0.5
 """A score from here on counts as right when samples are sorted; tables never use it."""
@@ -168,7 +169,7 @@ def _sample(run: RunView, cell: CellRecord, example_id: str, outcome: str) -> Sa
         references=tuple(_cut(text)[0] for text in example.references[:10]),
         answer=_answer(cell.arm, record),
         full=None if reference is None else _answer("full", reference),
-        pieces=tuple(shorten(mapped.pieces, example)),
+        pieces=tuple(shorten(mapped.pieces)),
         unmapped=mapped.reason,
         status=str(record.receipt.status),
         keep_achieved=record.receipt.keep_achieved,
@@ -186,29 +187,49 @@ def _cut(text: str) -> tuple[str, int]:
     return text[:MAX_ANSWER_CHARS], max(0, len(text) - MAX_ANSWER_CHARS)
 
 
-def shorten(pieces: Sequence[Piece], example: ExampleRecord) -> Iterable[Piece]:
-    """Shorten the long dropped stretches of a long prompt; kept text and evidence stay whole.
+def shorten(pieces: Sequence[Piece], limit: int = MAX_PROMPT_CHARS) -> Sequence[Piece]:
+    """Shorten a prompt beyond ``limit`` characters so that the page still opens.
 
-    Where even what was kept is too long, it is shortened too: the page has to open.
+    First the dropped stretches lose their middles, the more so the more of them there are. Where
+    what was kept is itself too long, the end is left out, except for the evidence in it.
     """
-    if len(example.text) <= MAX_PROMPT_CHARS:
+    if sum(len(piece.text) for piece in pieces) <= limit:
         return pieces
-    lasting = sum(len(piece.text) for piece in pieces if piece.kept or piece.evidence)
-    stretches = groupby(pieces, key=lambda piece: (piece.kept, piece.evidence))
+    stretches = [
+        (lasts, list(members))
+        for lasts, members in groupby(pieces, key=lambda piece: piece.kept or piece.evidence)
+    ]
+    lasting = sum(len(p.text) for lasts, members in stretches if lasts for p in members)
+    dropped = sum(not lasts for lasts, _ in stretches)
+    spare = max(0, limit - lasting) // (2 * max(1, dropped))
+    ends = min(STRETCH_ENDS, max(LEAST_ENDS, spare))
     found: list[Piece] = []
-    for (kept, evidence), members in stretches:
-        stretch = list(members)
-        if (kept or evidence) and lasting <= MAX_PROMPT_CHARS:
-            found += stretch
-        else:
-            found += _ends(stretch, kept=kept, evidence=evidence)
-    return found
+    for lasts, members in stretches:
+        found += members if lasts else _ends(members, ends)
+    return _without_tail(found, 2 * limit)
 
 
-def _ends(stretch: Sequence[Piece], *, kept: bool, evidence: bool) -> Sequence[Piece]:
+def _ends(stretch: Sequence[Piece], ends: int) -> Sequence[Piece]:
+    """Keep ``ends`` characters at both ends of a dropped stretch."""
     text = "".join(piece.text for piece in stretch)
-    elided = len(text) - 2 * STRETCH_ENDS
-    if elided <= STRETCH_ENDS:
+    elided = len(text) - 2 * ends
+    if elided <= ends:
         return stretch
-    head = Piece(text[:STRETCH_ENDS], kept, evidence, elided=elided)
-    return head, Piece(text[-STRETCH_ENDS:], kept, evidence)
+    head = Piece(text[:ends], kept=False, evidence=False, elided=elided)
+    return head, Piece(text[-ends:], kept=False, evidence=False)
+
+
+def _without_tail(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
+    """Leave out what comes after ``limit`` characters, evidence excepted; count what goes."""
+    found: list[Piece] = []
+    used = 0
+    for piece in pieces:
+        used += len(piece.text)
+        if used <= limit or piece.evidence:
+            found.append(piece)
+        elif found:
+            gone = len(piece.text) + piece.elided
+            found[-1] = replace(found[-1], elided=found[-1].elided + gone)
+        else:  # one piece longer than everything allowed
+            found.append(replace(piece, text=piece.text[:limit], elided=used - limit))
+    return found

@@ -63,21 +63,46 @@ def test_pieces_always_join_to_the_text(text, kept, evidence):
     assert "".join(piece.text for piece in found.pieces) == text
 
 
+def dropped(count, char="d"):
+    """A dropped stretch."""
+    return Piece(char * count, kept=False, evidence=False)
+
+
 def test_a_long_prompt_keeps_kept_text_and_evidence_whole():
     """Only dropped stretches are shortened, with the number of characters left out."""
-    length = MAX_PROMPT_CHARS
     pieces = [
-        Piece("d" * length, kept=False, evidence=False),
+        dropped(MAX_PROMPT_CHARS),
         Piece("k" * 3000, kept=True, evidence=False),
         Piece("e" * 3000, kept=False, evidence=True),
     ]
-    found = list(shorten(pieces, example("x" * (length + 6000), 1)))
-    assert found[0].elided == length - 2 * STRETCH_ENDS
+    found = shorten(pieces)
+    assert found[0].elided == MAX_PROMPT_CHARS - 2 * STRETCH_ENDS
     assert len(found[0].text) == len(found[1].text) == STRETCH_ENDS
     assert [piece.text for piece in found[2:]] == ["k" * 3000, "e" * 3000]
 
 
 def test_a_short_prompt_is_shown_as_it_is():
     """Nothing is shortened where everything fits."""
-    pieces = [Piece("d" * 5000, kept=False, evidence=False)]
-    assert list(shorten(pieces, example("d" * 5000, 1))) == pieces
+    pieces = [dropped(5000)]
+    assert shorten(pieces) == pieces
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.booleans(), st.booleans()), max_size=40),
+    st.integers(50, 2000),
+)
+def test_a_shortened_prompt_is_bounded_and_accounts_for_every_character(sizes, limit):
+    """Whatever was kept: shown plus left out is the whole, evidence is all there."""
+    pieces = [Piece("x" * n, kept=kept, evidence=evidence) for n, kept, evidence in sizes]
+    found = shorten(pieces, limit)
+    shown = sum(len(piece.text) for piece in found)
+    assert shown + sum(p.elided for p in found) == sum(len(piece.text) for piece in pieces)
+    evidence = sum(len(piece.text) for piece in pieces if piece.evidence)
+    assert sum(len(piece.text) for piece in found if piece.evidence) == evidence
+    assert shown <= 2 * limit + evidence
+
+
+def test_a_prompt_of_131072_tokens_stays_small():
+    """410 kept chunks among 4,096: the page shows a tenth of a megabyte at most."""
+    pieces = [Piece("x" * 128, kept=number % 10 == 0, evidence=False) for number in range(4096)]
+    assert sum(len(piece.text) for piece in shorten(pieces)) <= 100_000
