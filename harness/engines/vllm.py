@@ -25,12 +25,27 @@ from harness.specprefill.vllm.wire import (
 
 @dataclass(frozen=True)
 class _Request:
-    """What the engine is asked for: tokens, their positions, where decoding goes on."""
+    """What the engine is asked for.
+
+    ``resume`` is the position where decoding goes on; the last ``continuation`` tokens are
+    scored rather than given.
+    """
 
     example_id: str
     token_ids: tuple[int, ...]
     positions: tuple[int, ...] | None
     resume: int
+    continuation: int = 0
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A finished request: its number among those of the same call, its id in the workers."""
+
+    number: int
+    request: _Request
+    internal: str
+    output: Any
 
 
 class VllmEngine:
@@ -95,15 +110,10 @@ class VllmEngine:
         Prompts are pulled while earlier ones run in the engine's own process, so that whatever
         makes the prompts (the speculator) works at the same time.
         """
-        live: dict[str, tuple[str, _Request]] = {}
         requests = (self._admit(prompt, sampling.max_tokens) for prompt in prompts)
-        params = self._params(sampling)
-        try:
-            for output in self._run(requests, params, live):
-                internal, request = live.pop(output.request_id)
-                yield _generation(output, request, self._counters(internal, request))
-        finally:
-            self._host.abort([internal for internal, _ in live.values()])
+        for done in self._run(requests, self._params(sampling)):
+            counters = self._counters(done.internal, done.request)
+            yield _generation(done.output, done.request, counters)
 
     def loglikelihood(self, pairs: Iterable[PreparedPair]) -> Iterator[LogLikelihood]:
         """Score continuations at their original positions; yields in the order of ``pairs``."""
@@ -112,26 +122,13 @@ class VllmEngine:
         params = SamplingParams(
             max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False, **_final_only()
         )
-        live: dict[str, tuple[str, _Request]] = {}
-        lengths: dict[str, int] = {}
-        done: dict[str, LogLikelihood] = {}
-        order: list[str] = []
-
-        def requests() -> Iterator[_Request]:
-            for number, pair in enumerate(pairs):
-                name = str(number)
-                order.append(name)
-                lengths[name] = len(pair.continuation)
-                yield self._admit_pair(pair, name)
-
-        try:
-            for output in self._run(requests(), params, live):
-                _, request = live.pop(output.request_id)
-                done[request.example_id] = _loglikelihood(output, lengths[request.example_id])
-                while order and order[0] in done:
-                    yield done.pop(order.pop(0))
-        finally:
-            self._host.abort([internal for internal, _ in live.values()])
+        ready: dict[int, LogLikelihood] = {}
+        number = 0
+        for done in self._run((self._admit_pair(pair) for pair in pairs), params):
+            ready[done.number] = _loglikelihood(done.output, done.request)
+            while number in ready:
+                yield ready.pop(number)
+                number += 1
 
     def time_one(self, prompt: PreparedPrompt, sampling: Sampling) -> Generation:
         """Generate for one prompt alone, with a cold cache, filling ``ttft_s`` and times."""
@@ -156,24 +153,25 @@ class VllmEngine:
         counters = self._counters(internal, request)
         return _generation(finished, request, counters, tuple(times))
 
-    def _run(
-        self, requests: Iterator[_Request], params: Any, live: dict[str, tuple[str, _Request]]
-    ) -> Iterator[Any]:
-        """Keep the engine fed and yield finished outputs; the caller takes them out of ``live``."""
+    def _run(self, requests: Iterator[_Request], params: Any) -> Iterator[_Done]:
+        """Keep the engine fed and yield requests as they finish; abort the rest at the end."""
+        live: dict[str, tuple[int, _Request, str]] = {}
         exhausted = False
-        while True:
-            while not exhausted and self._has_room(live):
-                request = next(requests, None)
-                if request is None:
-                    exhausted = True
-                    break
-                name, internal = self._add(request, params)
-                live[name] = (internal, request)
-            if exhausted and not live:
-                return
-            for output in self._host.step():
-                if output.finished and output.request_id in live:
-                    yield output
+        numbers = itertools.count()
+        try:
+            while not exhausted or live:
+                while not exhausted and self._has_room(live):
+                    request = next(requests, None)
+                    if request is None:
+                        exhausted = True
+                    else:
+                        name, internal = self._add(request, params)
+                        live[name] = (next(numbers), request, internal)
+                for output in self._host.step() if live else ():
+                    if output.finished and output.request_id in live:
+                        yield _Done(*live.pop(output.request_id), output)
+        finally:
+            self._host.abort([internal for _, _, internal in live.values()])
 
     def _has_room(self, live: Mapping[str, Any]) -> bool:
         """Whether to pull another prompt before looking at outputs."""
@@ -219,14 +217,16 @@ class VllmEngine:
             )
         return _Request(prompt.example_id, prompt.token_ids, positions, resume)
 
-    def _admit_pair(self, pair: PreparedPair, name: str) -> _Request:
+    def _admit_pair(self, pair: PreparedPair) -> _Request:
         # One token is decoded after the continuation: vLLM has no request without one.
-        context = self._admit(pair.context, len(pair.continuation) + 1)
-        resume = context.resume + len(pair.continuation)
+        count = len(pair.continuation)
+        context = self._admit(pair.context, count + 1)
+        resume = context.resume + count
         positions = context.positions
         if positions is not None:
             positions = (*positions, *range(context.resume, resume))
-        return _Request(name, (*context.token_ids, *pair.continuation), positions, resume)
+        tokens = (*context.token_ids, *pair.continuation)
+        return _Request(context.example_id, tokens, positions, resume, count)
 
     def _params(self, sampling: Sampling) -> Any:
         from vllm import SamplingParams
@@ -283,16 +283,14 @@ def _generation(
     )
 
 
-def _loglikelihood(output: Any, length: int) -> LogLikelihood:
-    """Sum over the last ``length`` prompt tokens; rank 1 is the greedy choice."""
-    tokens = output.prompt_token_ids[-length:] if length else ()
-    steps = output.prompt_logprobs[-length:] if length else ()
-    if any(step is None for step in steps):
-        raise ConfigError("a continuation needs at least one context token before it")
+def _loglikelihood(output: Any, request: _Request) -> LogLikelihood:
+    """Sum over the continuation's tokens; rank 1 is the greedy choice."""
+    first = len(request.token_ids) - request.continuation
+    tokens, steps = request.token_ids[first:], output.prompt_logprobs[first:]
     chosen = [step[token] for token, step in zip(tokens, steps, strict=True)]
     values = tuple(float(item.logprob) for item in chosen)
     return LogLikelihood(
-        example_id=output.request_id,
+        example_id=request.example_id,
         logprob=sum(values),
         is_greedy=all(item.rank == 1 for item in chosen),
         token_logprobs=values,

@@ -141,6 +141,7 @@ def test_continuation_log_likelihood_stands_at_its_original_positions(
             )
         )
     found = list(vllm_engine.loglikelihood(pairs))
+    assert [result.example_id for result in found] == [case.name for case in cases[:4]]
     for result, logprobs in zip(found, wanted, strict=True):
         assert result.token_logprobs == pytest.approx(logprobs, abs=TOLERANCE)
         assert result.logprob == pytest.approx(sum(logprobs), abs=1e-3)

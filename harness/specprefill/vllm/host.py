@@ -116,28 +116,29 @@ class Host:
         from vllm.inputs import tokens_input
 
         prompt = tokens_input(list(token_ids), cache_salt=salt)
-        internal: str = self.engine.add_request(name, prompt, params)
+        with self._alive():
+            internal: str = self.engine.add_request(name, prompt, params)
         return internal
 
     def step(self) -> list[Any]:
-        """Wait for the engine's next outputs.
+        """Wait for the engine's next outputs."""
+        with self._alive():
+            outputs: list[Any] = self.engine.step()
+        return outputs
 
-        Raises
-        ------
-        HarnessError
-            A process of the engine has died.
-        """
+    @contextlib.contextmanager
+    def _alive(self) -> Iterator[None]:
+        """Say in one line that, and why, the engine's processes have died."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
         try:
-            outputs: list[Any] = self.engine.step()
+            yield
         except EngineDeadError as error:
             cause = self._log.cause() or "out of memory?"
             raise HarnessError(
                 f"the vLLM engine of {self.options.model} has died: {cause} "
                 "(HARNESS_DEBUG=1 shows its log)"
             ) from error
-        return outputs
 
     def has_outputs(self) -> bool:
         """Whether :meth:`step` would return without waiting."""
@@ -151,7 +152,8 @@ class Host:
 
     def rpc(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every worker by name; one result for each rank."""
-        results: list[Any] = self.engine.engine_core.collective_rpc(method, args=args)
+        with self._alive():
+            results: list[Any] = self.engine.engine_core.collective_rpc(method, args=args)
         return results
 
     def close(self) -> None:
