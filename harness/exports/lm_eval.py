@@ -12,11 +12,13 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from harness.catalogue import FOREIGN
 from harness.records import CellRecord, ExampleRecord, QualityRecord, RunRecord
 from harness.store import Store
 
@@ -42,86 +44,96 @@ def write_lm_eval(store: Store, folder: Path) -> None:
         _write_model(store, run, cells, folder / _file_name(name), name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One task of a model: its samples are written, its means are known."""
+
+    cell: CellRecord
+    count: int
+    output_type: str
+    metrics: Mapping[str, Any]
+    task_hash: str
+
+
 def _write_model(
     store: Store, run: RunRecord, cells: Sequence[CellRecord], folder: Path, name: str
 ) -> None:
     """Write one "model" of lm-eval: the tasks of one arm at one length and seed."""
     stamp = _file_name(run.created.replace(":", "-"))  # as lm-eval dates its files
-    results: dict[str, dict[str, Any]] = {}
-    hashes: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    done = []
+    tasks = []
     for cell in cells:
-        values: dict[str, list[float | None]] = defaultdict(list)
-        digest = hashlib.sha256()
         records = list(store.quality(cell.cell_id))
-        if not records:
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"samples_{_file_name(cell.task)}_{stamp}.jsonl"
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            for record in records:
-                example = store.example(record.example_id)
-                assert example is not None  # a record never stands without its example
-                sample = _sample(example, record)
-                for part in ("doc_hash", "prompt_hash", "target_hash"):
-                    digest.update(sample[part].encode())
-                for metric, value in record.metrics.items():
-                    values[metric].append(value)
-                if not record.metrics:
-                    values[cell.metric].append(None)
-                file.write(_dump(sample) + "\n")
-        results[cell.task] = _aggregate(cell, values, len(records))
-        hashes[cell.task] = digest.hexdigest()
-        counts[cell.task] = len(records)
-        done.append(cell)
-    if done:
-        body = _results(run, done, name, results, counts) | {"task_hashes": hashes}
-        text = json.dumps(body, ensure_ascii=False, allow_nan=False, indent=2)
+        if records:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"samples_{_file_name(cell.task)}_{stamp}.jsonl"
+            tasks.append(_write_samples(store, cell, records, path))
+    if tasks:
+        text = json.dumps(_results(run, tasks, name), ensure_ascii=False, allow_nan=False, indent=2)
         (folder / f"results_{stamp}.json").write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
-def _aggregate(
-    cell: CellRecord, values: Mapping[str, Sequence[float | None]], count: int
-) -> dict[str, Any]:
+def _write_samples(
+    store: Store, cell: CellRecord, records: Sequence[QualityRecord], path: Path
+) -> _Task:
+    digest = hashlib.sha256()
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for record in records:
+            example = store.example(record.example_id)
+            assert example is not None  # a record never stands without its example
+            sample = _sample(example, record)
+            for part in ("doc_hash", "prompt_hash", "target_hash"):
+                digest.update(sample[part].encode())
+            file.write(json.dumps(sample, ensure_ascii=False, allow_nan=False) + "\n")
+    likelihood = any(record.finish_reason == "loglikelihood" for record in records)
+    return _Task(
+        cell,
+        len(records),
+        "loglikelihood" if likelihood else "generate_until",
+        _aggregate(cell, records),
+        digest.hexdigest(),
+    )
+
+
+def _aggregate(cell: CellRecord, records: Sequence[QualityRecord]) -> dict[str, Any]:
     """Means with lm-eval's own standard error, s / √n; a mean over a missing score is null."""
-    out: dict[str, Any] = {"name": cell.task, "alias": cell.task, "sample_len": count}
-    for metric, scores in values.items():
+    out: dict[str, Any] = {"name": cell.task, "alias": cell.task, "sample_len": len(records)}
+    names = dict.fromkeys([cell.metric, *(name for r in records for name in r.metrics)])
+    for metric in names:
+        scores = [record.metrics.get(metric) for record in records]
         known = [score for score in scores if score is not None]
-        whole = len(known) == count
-        error = stdev(known) / len(known) ** 0.5 if whole and count > 1 else "N/A"
+        whole = len(known) == len(records)
+        error = stdev(known) / len(known) ** 0.5 if whole and len(known) > 1 else "N/A"
         out[f"{metric},{FILTER}"] = fmean(known) if whole else None
         out[f"{metric}_stderr,{FILTER}"] = error
     return out
 
 
-def _results(
-    run: RunRecord,
-    cells: Sequence[CellRecord],
-    name: str,
-    results: Mapping[str, Any],
-    counts: Mapping[str, int],
-) -> dict[str, Any]:
-    first = cells[0]
+def _results(run: RunRecord, tasks: Sequence[_Task], name: str) -> dict[str, Any]:
+    first = tasks[0].cell
     subtasks: dict[str, list[str]] = defaultdict(list)
-    for cell in cells:
-        subtasks[cell.group].append(cell.task)
+    for task in tasks:
+        subtasks[task.cell.group].append(task.cell.task)
+    by_task = {task.cell.task: task for task in tasks}
     return {
-        "results": results,
+        "results": {name: task.metrics for name, task in by_task.items()},
         "group_subtasks": subtasks,
         "configs": {
-            cell.task: {
-                "task": cell.task,
-                "output_type": "generate_until",
-                "num_fewshot": 0,
-                "metadata": dict(cell.identity),
+            name: {
+                "task": name,
+                "output_type": task.output_type,
+                "metadata": dict(task.cell.identity),
             }
-            for cell in cells
+            for name, task in by_task.items()
         },
-        "versions": {cell.task: cell.identity.get("task_version") for cell in cells},
-        "n-shot": dict.fromkeys(results, 0),
-        "higher_is_better": {cell.task: {cell.metric: True} for cell in cells},
-        "n-samples": {task: {"original": n, "effective": n} for task, n in counts.items()},
+        "versions": {n: task.cell.identity.get("task_version") for n, task in by_task.items()},
+        # Our own tasks are zero-shot; what a foreign task's YAML asks for is not in the store.
+        "n-shot": {n: 0 for n, task in by_task.items() if task.cell.group != FOREIGN},
+        "higher_is_better": {name: {task.cell.metric: True} for name, task in by_task.items()},
+        "n-samples": {
+            name: {"original": task.count, "effective": task.count}
+            for name, task in by_task.items()
+        },
+        "task_hashes": {name: task.task_hash for name, task in by_task.items()},
         "config": {
             "model": "specprefill",
             "model_args": _model_args(first),
@@ -137,8 +149,6 @@ def _results(
         "model_source": "specprefill",
         "model_name": name,
         "model_name_sanitized": _file_name(name),
-        "system_instruction": None,
-        "chat_template": None,
         "specprefill": {
             "run": run.run_id,
             "arm": first.arm,
@@ -148,7 +158,7 @@ def _results(
             "look_ahead": first.look_ahead,
             "length": first.length,
             "seed": first.seed,
-            "cells": {cell.task: cell.cell_id for cell in cells},
+            "cells": {name: task.cell.cell_id for name, task in by_task.items()},
         },
     }
 
@@ -194,10 +204,6 @@ def _sample(example: ExampleRecord, record: QualityRecord) -> dict[str, Any]:
             "reason": record.reason,
         },
     }
-
-
-def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _sha(text: str) -> str:
