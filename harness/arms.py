@@ -127,7 +127,9 @@ def first_fault(error: ValidationError, model: Any = None) -> str:
 
     ``model`` is the pydantic model or dataclass that was validated: its nested keys are suggested.
     """
-    fault = error.errors(include_url=False)[0]
+    faults = error.errors(include_url=False)
+    # A misspelt key also leaves the right one missing: the misspelling is the cause.
+    fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"no option {where!r}{nearest(str(fault['loc'][-1]), _keys(model, fault['loc']))}"

@@ -51,6 +51,16 @@ class Layout:
     documents: tuple[Span, ...]
     query: str
 
+    def first_letters(self) -> npt.NDArray[np.int64]:
+        """First character of each token that is no blank, its start where all are: int [M].
+
+        Byte-level tokenizers put the blank before a word into the word's token, which belongs to
+        the sentence of the word and not to the one that the blank ends.
+        """
+        pieces = [self.text[a:b] for a, b in zip(self.starts, self.stops, strict=True)]
+        blanks = [len(piece) - len(piece.lstrip()) if piece.strip() else 0 for piece in pieces]
+        return self.starts + np.asarray(blanks, dtype=np.int64)
+
     def inside(self, spans: Iterable[Span]) -> Mask:
         """Which tokens lie wholly inside one of ``spans``: bool [M]."""
         mask = np.zeros(len(self.starts), dtype=bool)

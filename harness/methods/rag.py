@@ -147,7 +147,7 @@ class Rag(ShapesPrompt):
             spans = [s for span in spans for s in sentences(layout.text, span)]
         tokens = np.flatnonzero(droppable)
         starts = np.asarray([span.start for span in spans])
-        owner = np.searchsorted(starts, layout.starts[tokens], side="right")
+        owner = np.searchsorted(starts, layout.first_letters()[tokens], side="right")
         return [tokens[owner == i + 1] for i in range(len(spans))]
 
     def _arrange(self, droppable: npt.NDArray[np.bool_], chosen: list[Tokens]) -> list[int]:

@@ -1,0 +1,128 @@
+"""MInference's patterns and reference kernel on small tensors, and in a tiny model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import needle_prompt
+from torch.nn.functional import scaled_dot_product_attention
+
+from harness.engines.hf_model import forward, new_cache
+from harness.methods.base import MethodContext
+from harness.methods.minference import MInference
+from harness.methods.minference.kernel import sparse_attention
+from harness.methods.minference.patterns import RANKERS, Layer, columns_within
+from harness.methods.minference.strategy import MInferencePrefill
+from harness.tokenizer import Tokenizer
+
+SCALE = 0.5
+
+
+def layer_of(length: int, *, block: int = 8, sink: int = 2, seed: int = 0) -> Layer:
+    """A layer of two heads with random queries and keys."""
+    draw = torch.Generator().manual_seed(seed)
+    q, k = torch.randn(2, 2, length, 4, generator=draw)
+    return Layer(q, k, SCALE, block, sink, last_queries=16)
+
+
+def dense(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Causal attention as torch computes it."""
+    return scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, scale=SCALE)[0]
+
+
+@pytest.mark.parametrize("pattern", RANKERS)
+@pytest.mark.parametrize("length", [1, 7, 8, 61])
+def test_every_block_is_dense_attention(pattern: str, length: int) -> None:
+    """At keep 1 nothing is skipped, and the result is torch's."""
+    layer = layer_of(length)
+    columns, share = columns_within(layer, pattern, 1.0)
+    v = torch.randn(layer.k.shape, generator=torch.Generator().manual_seed(1))
+    assert share == 1.0
+    out = sparse_attention((layer.q, layer.k, v), columns, layer.block, SCALE)
+    torch.testing.assert_close(out, dense(layer.q, layer.k, v))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    pattern=st.sampled_from(sorted(RANKERS)),
+    length=st.integers(1, 90),
+    keep=st.sampled_from([0.05, 0.2, 0.5, 0.9]),
+    seed=st.integers(0, 9),
+)
+def test_budget_and_what_must_be_seen(pattern: str, length: int, keep: float, seed: int) -> None:
+    """Within the budget but for diagonal and sink; every query sees itself; nothing later."""
+    layer = layer_of(length, seed=seed)
+    columns, share = columns_within(layer, pattern, keep)
+    pairs = layer.pairs()
+    rows = torch.arange(length)
+    seen = columns[:, rows // layer.block, :]
+    assert seen[:, rows, rows].all()
+    assert seen[:, :, : layer.sink].logical_or(pairs[rows // layer.block, : layer.sink] == 0).all()
+    assert not columns[:, pairs == 0].any()
+    forced = torch.zeros_like(columns[0])
+    forced[:, : layer.sink] = True
+    for index in range(layer.blocks):
+        forced[index, index * layer.block : (index + 1) * layer.block] = True
+    floor = (forced * pairs).sum() / pairs.sum()
+    exact = (columns * pairs).sum() / (layer.heads * pairs.sum())
+    assert share == pytest.approx(float(exact))
+    assert share <= max(keep, float(floor)) + (0.2 if pattern == "block_sparse" else 0.0) + 1e-6
+
+
+def test_skipped_columns_are_really_skipped() -> None:
+    """Poison in a key that no block computes does not reach the output."""
+    layer = layer_of(64)
+    columns, share = columns_within(layer, "a_shape", 0.3)
+    assert share < 0.5
+    v = torch.ones_like(layer.k)
+    skipped = ~columns[:, -1].any(0)
+    last = torch.zeros(64, dtype=torch.bool)
+    last[-8:] = True
+    k = layer.k.clone()
+    k[:, skipped] = torch.nan
+    out = sparse_attention((layer.q, k, v), columns, layer.block, SCALE)
+    assert out[:, last].isfinite().all()
+
+
+def test_vertical_slash_finds_a_column_and_a_diagonal() -> None:
+    """A key that every query wants, and the key 24 before each query, rank before the rest."""
+    length, block = 96, 8
+    k = torch.zeros(1, length, 4)
+    q = torch.zeros(1, length, 4)
+    q[..., 0] = 8.0
+    k[:, 40, 0] = 8.0
+    layer = Layer(q, k, 1.0, block, sink=0, last_queries=16)
+    columns, _ = columns_within(layer, "vertical_slash", 0.25)
+    assert columns[0, 6:, 40].all()
+    angle = torch.arange(length) * 0.7
+    turn = torch.stack([angle.cos(), angle.sin()], -1) * 9
+    back = torch.stack([(angle + 24 * 0.7).cos(), (angle + 24 * 0.7).sin()], -1) * 9
+    layer = Layer(turn[None], back[None], 1.0, block, sink=0, last_queries=16)
+    columns, _ = columns_within(layer, "vertical_slash", 0.45)
+    rows = torch.arange(48, length)
+    assert columns[0, rows // block, rows - 24].all()
+
+
+def test_in_a_model_keep_one_is_dense_and_less_is_not(
+    model: Any, tokenizer: Tokenizer, context: MethodContext
+) -> None:
+    """The whole prefill equals the model's own at keep 1; at 0.1 its logits differ."""
+    prompt = needle_prompt(tokenizer, 30)
+    length = len(prompt.token_ids)
+    with torch.inference_mode():
+        truth = forward(model, prompt.token_ids, range(length), new_cache(model))[-1]
+        results = {}
+        for keep in (1.0, 0.1):
+            (prepared,) = MInference(keep=keep).prepare([prompt], context)
+            results[keep] = MInferencePrefill()(model, prepared)
+    assert (results[1.0].logits - truth).abs().max() < 1e-4
+    assert (results[0.1].logits - truth).abs().max() > 1e-2
+    receipt = results[0.1].receipt
+    assert receipt is not None
+    assert receipt.details["latency"] == "reference kernel"
+    assert 0.1 / 2 < receipt.keep_achieved < 0.5
+    assert results[0.1].cache.get_seq_length() == length
