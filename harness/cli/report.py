@@ -16,7 +16,7 @@ _EPILOG = "Example:  harness report results/runs/NAME --format html --out report
 @app.command(epilog=_EPILOG)
 def report(
     runs: Annotated[
-        list[str], typer.Argument(help="Runs: path, name, or the start of a name.", metavar="RUN…")
+        list[str], typer.Argument(help="Runs: path, name, or the start of a name.", metavar="RUN")
     ],
     format_: Annotated[str, typer.Option("--format", help="md, html, json or csv.")] = "md",
     out: Annotated[
