@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.errors import DataError
 
@@ -47,11 +47,19 @@ class Timing(_Model):
     """Latency blocks of one arm at one length.
 
     ``values`` are the blocks' r = log TTFT of the arm over full prefill (for full prefill itself:
-    mean log seconds). ``invalid`` says why they cannot be used.
+    mean log seconds), ``prompts`` the digests of what they timed, in the same order. ``invalid``
+    says why they cannot be used.
     """
 
     values: tuple[_Finite, ...]
+    prompts: tuple[str, ...]
     invalid: str | None = None
+
+    @model_validator(mode="after")
+    def _one_value_a_prompt(self) -> Timing:
+        if len(self.values) != len(self.prompts) or len(set(self.prompts)) != len(self.prompts):
+            raise ValueError("values and prompts must correspond, each prompt once")
+        return self
 
 
 class Cell(_Model):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,28 +74,30 @@ def _cell(
         target=first.target,
         speculator=first.speculator,
         examples=examples,
-        ttft=_timing(setting, timing, cells),
+        ttft=_timing(setting, scores, timing, cells),
         stopped=None if stopped is None else f"{stopped.status}: {stopped.reason or 'no reason'}",
     )
 
 
-def _timing(setting: Setting, timing: RunTiming, cells: Sequence[CellRecord]) -> dict[str, Timing]:
+def _timing(
+    setting: Setting, scores: RunScores, timing: RunTiming, cells: Sequence[CellRecord]
+) -> dict[str, Timing]:
     """Blocks by length; for full prefill the raw logs of the blocks it served in."""
+    content = dict(zip(scores.example_ids, scores.content, strict=True))
     if setting.is_reference:
         own = {c.cell_id for c in setting.cells}
-        served = [c for c in cells if c.reference_cell_id in own]
-        parts = bands(timing.blocks_of(served), setting.length)
-        return {
-            name: Timing(values=_rounded(part["reference_log"])) for name, part in parts.items()
-        }
-    parts = bands(timing.blocks_of(setting.cells), setting.length)
+        table = timing.blocks_of([c for c in cells if c.reference_cell_id in own])
+    else:
+        table = timing.blocks_of(setting.cells)
     found = {}
-    for name, part in parts.items():
-        measured = speed_up(part)
-        invalid = measured.reason if measured.ratio is None else None
-        found[name] = Timing(values=_rounded(part["r"]), invalid=invalid)
+    # Equal prompts (two seeds may draw the same) count once in the comparison.
+    table = table.assign(prompt=table["example_id"].map(content)).drop_duplicates("prompt")
+    for name, part in bands(table, setting.length).items():
+        column = "reference_log" if setting.is_reference else "r"
+        measured = None if setting.is_reference else speed_up(part)
+        found[name] = Timing(
+            values=tuple(round(float(value), TTFT_DIGITS) for value in part[column]),
+            prompts=tuple(part["prompt"].astype(str)),
+            invalid=None if measured is None or measured.ratio is not None else measured.reason,
+        )
     return found
-
-
-def _rounded(values: Iterable[float]) -> tuple[float, ...]:
-    return tuple(round(float(value), TTFT_DIGITS) for value in values)

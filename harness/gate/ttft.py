@@ -1,5 +1,8 @@
 """TTFT verdicts: the arms' log ratios to full prefill, in which the machine's speed cancels.
 
+Where both runs timed the same prompts their ratios are paired by prompt (signed ranks), else the
+two sets are compared (Mann–Whitney); the estimate is Hodges and Lehmann's in either case.
+
 Raw seconds of different sessions are never compared: full prefill's own slow-downs need both
 commits timed in one session.
 """
@@ -15,7 +18,14 @@ import numpy as np
 from harness.gate.baseline import Baseline, Cell, Timing
 from harness.gate.verdicts import Judgement, Verdict
 from harness.stats.holm import holm
-from harness.stats.latency import MIN_BLOCKS, Shift, two_sample_p_above, two_sample_shift
+from harness.stats.latency import (
+    MIN_BLOCKS,
+    Shift,
+    hodges_lehmann,
+    signed_rank_p,
+    two_sample_p_above,
+    two_sample_shift,
+)
 
 ALPHA = 0.05
 """Level of the test for a slow-down, family-wise after Holm."""
@@ -82,12 +92,19 @@ def _compare(old: Cell, length: str, before: Timing, after: Timing | None) -> _C
     if after is None or unfit is not None:
         detail = f"the run's timing cannot be used: {unfit}"
         return _Comparison(_blank(old, length, Verdict.INCONCLUSIVE, detail))
-    if before.values == after.values:
+    if before == after:
         return _Comparison(_blank(old, length, Verdict.PASS, "identical: the same timed requests"))
-    earlier, later = np.array(before.values), np.array(after.values)
-    base = replace(_blank(old, length, Verdict.PASS, ""), n=len(later))
-    shift = two_sample_shift(earlier, later)
-    return _Comparison(base, shift, two_sample_p_above(earlier, later))
+    base = replace(_blank(old, length, Verdict.PASS, ""), n=len(after.values))
+    if set(before.prompts) == set(after.prompts):
+        # The same prompts: what differs between prompts cancels.
+        earlier = dict(zip(before.prompts, before.values, strict=True))
+        growth = np.array(
+            [new - earlier[p] for p, new in zip(after.prompts, after.values, strict=True)]
+        )
+        return _Comparison(base, hodges_lehmann(growth), signed_rank_p(growth, 0.0, above=True))
+    old_values, new_values = np.array(before.values), np.array(after.values)
+    shift = two_sample_shift(old_values, new_values)
+    return _Comparison(base, shift, two_sample_p_above(old_values, new_values))
 
 
 def _unfit(timing: Timing) -> str | None:

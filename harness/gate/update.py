@@ -130,7 +130,9 @@ def describe(change: CellChange) -> str:
     name = f"{change.label} · {change.arm}"
     if change.after is None:
         return f"- {name}: removed"
-    margin = f"margin {change.margin:g} ({change.margin_source}; smallest {change.smallest:g})"
+    margin = f"margin {change.margin:g} ({change.margin_source})"
+    if change.margin != change.smallest:
+        margin += f", smallest resolvable {change.smallest:g}"
     if change.before is None:
         return f"+ {name}: n {change.n}, mean {change.after:.3f}, {margin}"
     scores = f"mean {change.before:.3f} → {change.after:.3f}"
