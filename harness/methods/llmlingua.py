@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass as plain_dataclass
 from functools import partial
 from itertools import pairwise
-from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -27,7 +26,6 @@ from harness.methods.pruning import (
     Keep,
     ShapesPrompt,
     Stopwatch,
-    token_budget,
     unsupported,
 )
 from harness.methods.retrievers import model_is_here
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 TOLERANCE = 0.02
 """Share of the budget by which the compressed prompt may miss it."""
 
-ATTEMPTS = 8
+ATTEMPTS = 10
 """Compressions that the search for the budget may cost."""
 
 
@@ -59,7 +57,7 @@ class LlmLingua(ShapesPrompt):
     """Compress the documents; instruction, question and template stay word for word.
 
     The package's rate is a wish, not a result, so the rate is searched until the whole prompt
-    has ceil(keep × M) tokens within 2 %. A prompt for which no rate does that is
+    has keep × M tokens within 2 %. A prompt for which no rate does that is
     ``unsupported``, with the closest result in the reason. The search's time is the method's.
 
     Attributes
@@ -122,20 +120,20 @@ class LlmLingua(ShapesPrompt):
         watch: Stopwatch,
     ) -> PreparedPrompt:
         length = len(prompt.token_ids)
-        budget = token_budget(length, self.keep)
+        budget = self.keep * length
         head, tail = (
             layout.text[: layout.documents[0].start],
             layout.text[layout.documents[-1].stop :],
         )
         assemble = _Assembler(context.tokenizer, head, tail)
-        if budget == length:
+        if self.keep == 1:
             found = Attempt("", prompt.token_ids, 0)
         else:
             found = search(compress, assemble, budget)
         watch.lap("score")
         receipt = Receipt(
             method=self.name,
-            status=Status.KEPT_ALL if budget == length else Status.ACTIVE,
+            status=Status.KEPT_ALL if self.keep == 1 else Status.ACTIVE,
             keep_requested=self.keep,
             keep_achieved=len(found.token_ids) / length,
             budget_kind=self.budget_kind,
@@ -224,7 +222,7 @@ class Attempt:
 def search(
     compress: Compress,
     assemble: Callable[[str], tuple[int, ...]],
-    budget: int,
+    budget: float,
 ) -> Attempt:
     """Search the requested size whose result gives a prompt of ``budget`` tokens.
 
@@ -234,13 +232,15 @@ def search(
     Raises
     ------
     LayoutError
-        No attempt came within :data:`TOLERANCE`, rounded up to a token, or the fixed text alone
+        No attempt came within :data:`TOLERANCE`, at least one token, or the fixed text alone
         exceeds the budget; the message says the closest size.
     """
     fixed = len(assemble(""))
-    room = budget - fixed
+    room = round(budget) - fixed
     if room < 1:
-        raise LayoutError(f"the instruction and the question alone take {fixed} of {budget} tokens")
+        raise LayoutError(
+            f"the instruction and the question alone take {fixed} of {budget:.0f} tokens"
+        )
     low, high = (0.0, 0), (float("inf"), 0)
     asked = float(room)
     best: Attempt | None = None
@@ -249,14 +249,14 @@ def search(
         ids = assemble(text)
         if best is None or abs(len(ids) - budget) < abs(len(best.token_ids) - budget):
             best = Attempt(text, ids, number)
-        if abs(len(ids) - budget) <= ceil(TOLERANCE * budget):
+        if abs(len(ids) - budget) <= max(1.0, TOLERANCE * budget):
             return Attempt(text, ids, number)
         got = len(ids) - fixed
         low, high = ((asked, got), high) if got < room else (low, (asked, got))
         asked = _next(low, high, room, bisect=number % 3 == 0)
     closest = 0 if best is None else len(best.token_ids)
     raise LayoutError(
-        f"no rate gives {budget} tokens within {TOLERANCE:.0%}: the closest of {ATTEMPTS} "
+        f"no rate gives {budget:.0f} tokens within {TOLERANCE:.0%}: the closest of {ATTEMPTS} "
         f"compressions has {closest}"
     )
 
