@@ -119,12 +119,13 @@ class HfEngine:
         known: PreparedPrompt | None = None
         context: Prefilled | None = None
         for pair in pairs:
+            self._admit(pair.context, len(pair.continuation))
             with torch.inference_mode():
                 if context is None or pair.context is not known:
-                    self._admit(pair.context, len(pair.continuation))
                     known, context = pair.context, self._prefill(self.model, pair.context)
                 logits = self._continuation_logits(context, pair.continuation)
-                yield _likelihood(pair, logits)
+                result = _likelihood(pair, logits)
+            yield result  # outside, or the caller's code would run in inference mode too
 
     def _continuation_logits(self, context: Prefilled, tokens: Sequence[int]) -> torch.Tensor:
         """Logits that predict each continuation token: float32 [len, vocabulary]."""
@@ -147,7 +148,8 @@ class HfEngine:
         decode = Decode(prompt, sampling, self.tokenizer, self._eos)
         with torch.inference_mode():
             state = self._prefill(self.model, prompt)
-            decode.counters, decode.receipt = dict(state.facts), state.receipt
+            decode.counters = {"positions_applied": 0, **state.facts}
+            decode.receipt = state.receipt
             logits, position = state.logits, state.next_position
             while decode.take(logits):
                 logits = forward(self.model, decode.tokens[-1:], (position,), state.cache)[-1]
