@@ -102,7 +102,7 @@ def build_store(folder: Path, **options: Any) -> Path:
         commits=(build.commit,),
         machine={"class": build.machine_class, "cpu": "made up", "cpus": 2},
         software={"harness": "0.1.0"},
-        models={"target": {"name": "made-up", "digest": "t0"}},
+        models={"target": "made-up", "speculator": "made-up", "digests": {"target": "t0"}},
     )
     with Store.create(folder, run) as store:
         for task in build.tasks:

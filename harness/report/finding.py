@@ -50,7 +50,7 @@ def find(report: Report) -> Finding:
         more.append(f"{len(others) - MAX_MORE} further comparisons stand in the table.")
     return Finding(
         _quality(lead, reference_of(lead, report.rows)),
-        _latency(lead, reference_of(lead, report.rows), report.models),
+        _latency(lead, reference_of(lead, report.rows), report.models_of(lead)),
         tuple(more),
         left_out,
         tuple(_tiles(lead)),
@@ -144,7 +144,7 @@ def _short(row: Row) -> str:
 
 
 def _where(row: Row) -> str:
-    name = f"{row.task} (all tasks pooled)" if row.pooled else row.task
+    name = f"{row.task} (tasks pooled)" if row.pooled else row.task
     return name if row.length is None else f"{name} at {row.length:,} tokens"
 
 

@@ -62,6 +62,15 @@ class RunView:
         return rows_of(self.summary, self.label)
 
     @cached_property
+    def models(self) -> str:
+        """Models, engines and dtypes, as a phrase."""
+        target = self.record.models.get("target") or "an unnamed target"
+        speculator = self.record.models.get("speculator")
+        pair = f"{target} with speculator {speculator}" if speculator else f"{target}"
+        engines = _joined(f"{cell.engine}, {cell.dtype}" for cell in self.cells)
+        return f"{pair} ({engines})"
+
+    @cached_property
     def quality(self) -> pd.DataFrame:
         """Quality records, scalar columns (see :meth:`harness.store.Store.quality_frame`)."""
         return self.store.quality_frame()
@@ -97,10 +106,12 @@ class Report:
 
     @cached_property
     def models(self) -> str:
-        """Models and engine, as a phrase."""
-        models = _joined(_models(run.record) for run in self.runs)
-        engines = _joined(f"{cell.engine}, {cell.dtype}" for run in self.runs for cell in run.cells)
-        return f"{models} ({engines})"
+        """Models and engines of every run, as a phrase."""
+        return _joined(run.models for run in self.runs)
+
+    def models_of(self, row: Row) -> str:
+        """Models and engine behind a row, as a phrase."""
+        return _joined(run.models for run in self.runs if run.label == row.run) or self.models
 
     @cached_property
     def setting(self) -> str:
@@ -152,12 +163,6 @@ def open_report(names: Sequence[str], comparison: str | None = None) -> Iterator
                 )
             views.append(RunView(store, record, tuple(store.cells()), summary, label))
         yield Report(tuple(views), comparison)
-
-
-def _models(run: RunRecord) -> str:
-    target = run.models.get("target") or "an unnamed target"
-    speculator = run.models.get("speculator")
-    return str(target) if not speculator else f"{target} with speculator {speculator}"
 
 
 def _joined(parts: Iterable[str]) -> str:

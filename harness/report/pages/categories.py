@@ -46,7 +46,11 @@ def sections(rows: Sequence[Row]) -> list[Section]:
             found.setdefault(category_of(row), []).append(row)
     ordered = sorted(found.items(), key=lambda item: item[0] == COUNTING)  # stable
     pooled = tuple(row for row in rows if row.pooled)
-    made = [Section("All tasks pooled", pooled, pooled=True)] if pooled else []
+    made = (
+        [Section("Tasks pooled, floor and counting tasks left out", pooled, pooled=True)]
+        if pooled
+        else []
+    )
     return made + [
         Section(_title(name), tuple(members), tuple(_means(members))) for name, members in ordered
     ]

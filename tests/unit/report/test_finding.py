@@ -93,7 +93,7 @@ def test_pooled_row_speaks_for_its_tasks(sweep):
     """The lead of a run with several tasks is the pooled group row."""
     with open_report([str(sweep)]) as report:
         lead = find(report).quality
-        assert "ruler (all tasks pooled) at 1,024 tokens" in lead
+        assert "ruler (tasks pooled) at 1,024 tokens" in lead
         pooled = next(row for row in report.rows if row.pooled and not row.is_reference)
         assert isinstance(pooled, Row)
         assert f"(n = {pooled.n})" in lead
