@@ -136,7 +136,7 @@ def _one(
         return found
     listed = ", ".join(str(value) for value in known)
     if wanted is None:
-        raise ConfigError(f"the run has several of them, choose with {option}: {listed}")
+        raise ConfigError(f"choose one with {option}: the run has {listed}")
     if wanted not in known:
         raise ConfigError(f"{option} {wanted}: the run has {listed}")
     return [s for s, value in zip(found, values, strict=True) if value == wanted]

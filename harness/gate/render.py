@@ -26,6 +26,11 @@ def change_text(judgement: Judgement) -> str:
     text = format(judgement.change, style)
     if judgement.low is not None and judgement.high is not None:
         text += f" [{judgement.low:{style}}, {judgement.high:{style}}]"
+    return _minus(text)
+
+
+def _minus(text: str) -> str:
+    """Write the minus sign that is as wide as the plus sign."""
     return text.replace("-", "−")
 
 
@@ -81,8 +86,7 @@ def as_markdown(report: GateReport) -> str:
 
 
 def _remarks(report: GateReport) -> list[str]:
-    macro = ", ".join(f"{arm} {change:+.3f}" for arm, change in report.macro.items())
-    macro = macro.replace("-0.", "−0.")
+    macro = ", ".join(f"{arm} {_minus(f'{m:+.3f}')}" for arm, m in report.macro.items())
     lines = [f"mean change over tasks (shown, never decides): {macro}"] if macro else []
     return lines + list(report.notes)
 

@@ -121,11 +121,11 @@ def test_floor_tasks_are_left_out_by_name(tmp_path):
 def test_choices_are_asked_for(tmp_path):
     """Several lengths, arms or an unknown task: one line that lists what there is."""
     two = {"tasks": [Task(length=1024), Task(length=2048)]}
-    with pytest.raises(ConfigError, match="--length: 1024, 2048"):
+    with pytest.raises(ConfigError, match="--length: the run has 1024, 2048"):
         ladder_of(tmp_path / "a", **two)
     assert ladder_of(tmp_path / "b", length=1024, **two).length == 1024
     both = [*arms(), Arm("rag-k10", method="rag")]
-    with pytest.raises(ConfigError, match="--arm: specprefill-lah8, rag"):
+    with pytest.raises(ConfigError, match="--arm: the run has specprefill-lah8, rag"):
         ladder_of(tmp_path / "c", arms=both)
     assert ladder_of(tmp_path / "d", arm="rag", arms=both).name == "rag"
     with pytest.raises(ConfigError, match="no results of task 'x'"):
