@@ -48,6 +48,8 @@ def _defaults() -> dict[str, str]:
         # The hooks are written for the V1 runner (docs/adr/0010).
         "VLLM_USE_V2_MODEL_RUNNER": "0",
         "TOKENIZERS_PARALLELISM": "false",
+        # No process outlives its owner (harness.specprefill.vllm.following).
+        "SPECPREFILL_FOLLOW_PARENT": "1",
     }
     found = installed()
     return common if found is not None and found.device != "cpu" else common | _on_cpu()

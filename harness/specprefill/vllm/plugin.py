@@ -1,12 +1,14 @@
 """vLLM's ``vllm.general_plugins`` entry point: SpecPrefill without touching a script.
 
-vLLM calls :func:`register` in every process it starts, so where neither variable is set it does
-nothing but look them up.
+vLLM calls :func:`register` in every process it starts, so where none of its variables is set it
+does nothing but look them up.
 """
 
 from __future__ import annotations
 
 import os
+
+from harness.specprefill.vllm import following, waiting
 
 
 def register() -> None:
@@ -14,12 +16,11 @@ def register() -> None:
 
     ``SPECPREFILL_MODEL`` names a speculator and enables SpecPrefill in a user's own process;
     ``SPECPREFILL_CONFIG`` may name a configuration file, as ``spec_config_path`` does.
-    ``SPECPREFILL_WAIT_POLLING_S`` is for engines on CPU (:mod:`harness.specprefill.vllm.waiting`).
+    ``SPECPREFILL_WAIT_POLLING_S`` and ``SPECPREFILL_FOLLOW_PARENT`` are set for engines that this
+    package starts (:mod:`harness.specprefill.vllm.waiting`, ``.following``).
     """
-    if os.environ.get("SPECPREFILL_WAIT_POLLING_S"):
-        from harness.specprefill.vllm import waiting
-
-        waiting.apply()
+    following.apply()
+    waiting.apply()
     model = os.environ.get("SPECPREFILL_MODEL")
     if not model:
         return
