@@ -41,7 +41,8 @@ class TaskInfo:
     sized
         Whether prompts are made to fit ``--length``; others are as long as their data.
     chat
-        Whether the chat template is applied.
+        Whether the chat template is applied: a task's own ``metadata.chat``, else to generation
+        and not to log-likelihoods, as is usual.
     truncate
         Whether a prompt beyond the model's range loses its middle (LongBench).
     version
@@ -153,7 +154,7 @@ def _info(raw: Mapping[str, Any], path: Path) -> TaskInfo:
         output_type=output_type,
         max_tokens=max_tokens if generates else 0,
         sized=bool(metadata.get("sized", False)),
-        chat=bool(metadata.get("chat", True)),
+        chat=bool(metadata.get("chat", generates)),
         truncate=bool(metadata.get("truncate", False)),
         version=str(metadata.get("version", "0")),
     )

@@ -55,7 +55,10 @@ class TaskExamples:
             Metrics by name, the primary one first.
         """
         results: Sequence[Any] = [answer] if isinstance(answer, str) else answer
-        found = dict(self.process(dict(example.doc), results))
+        try:
+            found = dict(self.process(dict(example.doc), results))
+        except Exception as error:
+            raise _task_error(self.task, error) from error
         metrics = {k: float(v) for k, v in found.items() if isinstance(v, (int, float))}
         first = self.task.metric if self.task.metric in metrics else next(iter(metrics), None)
         if first is None:
@@ -176,9 +179,21 @@ def load_task(task: TaskInfo, metadata: Mapping[str, Any]) -> Any:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     manager = TaskManager(include_defaults=False, metadata=dict(metadata))
     try:
-        return next(iter(manager.load([str(task.path)])["tasks"].values()))
+        loaded = next(iter(manager.load([str(task.path)])["tasks"].values()))
     except Exception as error:
         raise _task_error(task, error) from error
+    unknown = [name for name, metric in _metrics(loaded).items() if metric is None]
+    if unknown:
+        raise DataError(f"{task.name} ({task.path.name}): unknown metric {unknown[0]!r}")
+    return loaded
+
+
+def _metrics(lm_task: Any) -> Mapping[str, Any]:
+    """The metrics that lm-eval computes itself; it only logs an unknown name."""
+    if callable(lm_task.config.process_results):
+        return {}
+    found: Mapping[str, Any] = getattr(lm_task, "_metric_fn_list", {})
+    return found
 
 
 def _task_error(task: TaskInfo, error: BaseException) -> HarnessError:
@@ -188,7 +203,7 @@ def _task_error(task: TaskInfo, error: BaseException) -> HarnessError:
     if isinstance(error, HarnessError):
         return error
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-    return DataError(f"{task.name} ({task.path.name}) cannot be loaded: {reason}")
+    return DataError(f"{task.name} ({task.path.name}) fails: {reason}")
 
 
 def _checked_length(task: TaskInfo, length: int | None, max_positions: int) -> int | None:

@@ -6,6 +6,7 @@ model's range.
 """
 
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,16 +137,22 @@ class Fit:
         if self.request is None:
             return documents
         frame, length = self.request.frame, self.request.lengths[0]
-        kept = list(documents)
-        while self._count(frame, kept, question) > length:
-            spare = [index for index, document in enumerate(kept) if not document.gold]
-            if not spare:
-                raise DataError(
-                    f"length {length} is too short for question {item} of {self.request.task}: "
-                    f"its gold documents take {self._count(frame, kept, question)} tokens"
-                )
-            del kept[spare[-1]]
-        return kept
+        spare = [index for index, document in enumerate(documents) if not document.gold]
+
+        def without(left_out: int) -> list[Document]:
+            gone = set(spare[len(spare) - left_out :])
+            return [d for index, d in enumerate(documents) if index not in gone]
+
+        def fits(left_out: int) -> bool:
+            return self._count(frame, without(left_out), question) <= length
+
+        if not fits(len(spare)):
+            needed = self._count(frame, without(len(spare)), question)
+            raise DataError(
+                f"length {length} is too short for question {item} of {self.request.task}: "
+                f"its gold documents take {needed} tokens"
+            )
+        return without(bisect_left(range(len(spare)), True, key=fits))
 
     def _count(self, frame: Frame, documents: list[Document], question: str) -> int:
         return frame.count(text(documents, question, self.prompt), PREFIX)

@@ -108,7 +108,9 @@ def test_prompts_are_the_official_ones(smollm2: Tokenizer, tmp_path: Path) -> No
     user = load("longbench_passage_count", smollm2).examples[0].prompt.text
     assert "The final answer is: <|im_end|>" in user
     code = load("longbench_repobench-p", smollm2).examples[0].prompt.text
-    assert code == "Please complete the code given below. \ndef f():\n    returnNext line of code:\n"
+    assert (
+        code == "Please complete the code given below. \ndef f():\n    returnNext line of code:\n"
+    )
 
 
 def test_every_prompt_is_pinned() -> None:

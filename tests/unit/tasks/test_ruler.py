@@ -163,7 +163,9 @@ def test_common_words_are_the_commonest(smollm2: Tokenizer) -> None:
         (example,) = load("ruler_cwe", smollm2, length=length, limit=1).examples
         assert example.prompt.segments is not None
         ((start, stop),) = example.prompt.segments.documents
-        words = Counter(re.sub(r"^\d+\. ", "", w) for w in _entries(example.prompt.text[start:stop]))
+        words = Counter(
+            re.sub(r"^\d+\. ", "", w) for w in _entries(example.prompt.text[start:stop])
+        )
         top = {word for word, count in words.items() if count == often}
         assert top == set(example.record.references)
         assert {count for word, count in words.items() if word not in top} == {seldom}
@@ -220,14 +222,12 @@ def test_too_long_for_the_model(smollm2: Tokenizer) -> None:
     """Prompt and new tokens must lie inside the range; the line says what would fit."""
     (task,) = resolve(["ruler_niah_single_1"])
     with pytest.raises(ConfigError, match="the longest is 8064"):
-        load_examples(
-            task, length=8192, seed=0, limit=1, tokenizer=smollm2, max_positions=8192
-        )
+        load_examples(task, length=8192, seed=0, limit=1, tokenizer=smollm2, max_positions=8192)
 
 
 def test_too_long_for_the_data(smollm2: Tokenizer, library: Path) -> None:
     """A small file cannot fill a long prompt, and the line says how far it reaches."""
-    with pytest.raises(DataError, match="too long for ruler_qa_1: .* at most about"):
+    with pytest.raises(DataError, match=r"too long for ruler_qa_1: .* at most about"):
         load("ruler_qa_1", smollm2, length=100_000, limit=1)
 
 
@@ -248,7 +248,9 @@ def test_imported_essays_replace_the_built_in_ones(
     assert "A sentence of mine." in after.prompt.text
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     name=st.sampled_from(OFFLINE),
     length=st.integers(900, 3000),

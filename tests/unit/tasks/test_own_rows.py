@@ -1,0 +1,144 @@
+"""``harness run --data``: a user's own rows, and publishers' files as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.data.files import HOTPOT, LONGBENCH, MUSIQUE, RULER, SQUAD, lines
+
+from harness.errors import DataError
+from harness.examples import TaskExamples, examples_from_file
+from harness.tokenizer import Tokenizer
+
+MILL = {
+    "document": "The mill stands by the river.",
+    "question": "Where is the mill?",
+    "answers": ["by the river"],
+}
+
+
+def load(tmp_path: Path, tokenizer: Tokenizer, *rows: Any, name: str = "mine.jsonl",
+         limit: int | None = None, max_positions: int = 8192) -> TaskExamples:  # fmt: skip
+    """Write rows and load them."""
+    path = tmp_path / name
+    path.write_text(lines(*rows), encoding="utf-8")
+    return examples_from_file(path, limit=limit, tokenizer=tokenizer, max_positions=max_positions)
+
+
+def test_a_document_and_a_question(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """The prompt holds both word for word; spans and query say where; scoring takes any answer."""
+    found = load(tmp_path, smollm2, MILL)
+    (example,) = found.examples
+    assert example.prompt.segments is not None
+    (document,) = example.prompt.segments.documents
+    assert example.prompt.text[document.start : document.stop] == MILL["document"]
+    assert example.prompt.query == MILL["question"]
+    assert found.score(example, "It is by the river, I think.")["contains_answer"] == 1.0
+    assert found.task.name == "mine"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "Say hello.", "answers": ["hello"]},
+        {"prompt": "Say hello.", "answer": "hello"},
+        {"context": "A b c.", "input": "What?", "answers": ["b"]},
+        {"documents": ["A b.", "C d."], "question": "What?", "answers": "d", "evidence": "C d."},
+        {"prompt": "A b. C d. What?", "documents": ["A b.", "C d."], "question": "What?",
+         "answers": ["d"], "id": 7, "facts": {"source": "me"}, "answer_prefix": "It is"},
+        {**MILL, "instruction": "Answer in one word."},
+    ],
+)  # fmt: skip
+def test_shapes_that_are_taken(row: dict[str, Any], smollm2: Tokenizer, tmp_path: Path) -> None:
+    """Names of other tools are understood, and single texts stand for lists of one."""
+    found = load(tmp_path, smollm2, row)
+    (example,) = found.examples
+    assert found.score(example, example.record.references[0])["contains_answer"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ({**MILL, "evidnce": "x"}, "unknown key 'evidnce'; did you mean 'evidence'"),
+        ({"question": "What?", "answers": ["b"]}, "a document and a 'question'"),
+        ({"document": "A b.", "answers": ["b"]}, "a document and a 'question'"),
+        ({**MILL, "answers": []}, "answers"),
+        ({**MILL, "answers": [""]}, "answers.0"),
+        ({**MILL, "answers": None}, "answers"),
+        ({"document": "A b.", "question": "What?"}, "answers: field required"),
+        ({**MILL, "evidence": ["not there"]}, "evidence: .* word for word"),
+        ({"prompt": "A", "documents": ["B"], "answers": ["x"]}, "documents: .* word for word"),
+        ({"prompt": "A", "question": "B?", "answers": ["x"]}, "question: .* word for word"),
+        ([1], "object"),
+    ],
+)
+def test_rows_that_are_refused(row: Any, match: str, smollm2: Tokenizer, tmp_path: Path) -> None:
+    """One line with file, line number and field."""
+    with pytest.raises(DataError, match=match) as error:
+        load(tmp_path, smollm2, MILL, row)
+    assert "mine.jsonl line 2: " in str(error.value)
+
+
+def test_the_same_id_twice(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """Records could not be told apart."""
+    with pytest.raises(DataError, match="'a' stands twice"):
+        load(tmp_path, smollm2, {**MILL, "id": "a"}, {**MILL, "id": "a"})
+
+
+def test_a_prompt_beyond_the_range(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """A user's prompt is never cut silently."""
+    with pytest.raises(DataError, match="positions"):
+        load(tmp_path, smollm2, {"prompt": "word " * 600, "answers": ["x"]}, max_positions=512)
+
+
+def test_the_limit_takes_the_first_rows(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """A file of one's own is read from its beginning."""
+    rows = [{**MILL, "id": i} for i in range(5)]
+    found = load(tmp_path, smollm2, *rows, limit=2)
+    assert [e.record.facts["id"] for e in found.examples] == ["0", "1"]
+
+
+def test_rulers_own_samples(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """A file of RULER's scripts runs as it is and wants every reference."""
+    row = {**RULER, "outputs": ["42", "43"]}
+    found = load(tmp_path, smollm2, row)
+    (example,) = found.examples
+    assert example.prompt.text.endswith("assistant\nIt is")
+    assert found.score(example, "42") == {"string_match_all": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("row", "metric", "score"),
+    [
+        ({**LONGBENCH, "answers": ["Oslo"]}, "qa_f1", 1.0),
+        (MUSIQUE, "qa_f1", 1.0),
+        (HOTPOT, "qa_f1", 1.0),
+    ],
+)
+def test_publishers_rows_run_as_their_task(
+    row: dict[str, Any], metric: str, score: float, smollm2: Tokenizer, tmp_path: Path
+) -> None:
+    """LongBench's and the multi-hop sets' rows need no import to be run once."""
+    found = load(tmp_path, smollm2, row)
+    (example,) = found.examples
+    assert found.task.metric == metric
+    assert found.score(example, example.record.references[0])[metric] == score
+
+
+def test_squad_has_to_be_imported(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """SQuAD alone is no set of prompts; the line says what to do with it."""
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps(SQUAD), encoding="utf-8")
+    with pytest.raises(DataError, match="import it"):
+        examples_from_file(path, limit=None, tokenizer=smollm2, max_positions=8192)
+
+
+def test_a_missing_file(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """A file that is not there is named."""
+    with pytest.raises(DataError, match=r"none\.jsonl: No such file"):
+        examples_from_file(
+            tmp_path / "none.jsonl", limit=None, tokenizer=smollm2, max_positions=8192
+        )
