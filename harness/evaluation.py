@@ -116,16 +116,9 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
             ids: replace(self._prompt(decode(ids, skip_special_tokens=False)), token_ids=ids)
             for ids, _ in pairs
         }
-        longest: Counter[tuple[int, ...]] = Counter()
         for ids, continuation in pairs:
-            longest[ids] = max(longest[ids], len(continuation))
-        prepared = dict(
-            zip(
-                contexts,
-                self._prepared(list(contexts.values()), max(longest.values(), default=0)),
-                strict=True,
-            )
-        )
+            self._check(len(ids), len(continuation))
+        prepared = dict(zip(contexts, self._prepared(list(contexts.values()), 0), strict=True))
         scored = self.engine.loglikelihood(PreparedPair(prepared[ids], c) for ids, c in pairs)
         return [(one.logprob, one.is_greedy) for one in scored]
 
@@ -139,17 +132,21 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
         lm-eval has no place for a missing answer, and a made-up one would be a wrong score.
         """
         for prompt in prompts:
-            if len(prompt.token_ids) + max_tokens > self.context.max_positions:
-                raise ConfigError(
-                    f"a prompt of {len(prompt.token_ids)} tokens and {max_tokens} new ones go "
-                    f"beyond the model's {self.context.max_positions} positions"
-                )
+            self._check(len(prompt.token_ids), max_tokens)
         context = replace(self.context, max_tokens=max_tokens)
         for one in self.method.prepare(prompts, context):
             self.statuses[str(one.receipt.status)] += 1
             if one.receipt.status is Status.UNSUPPORTED:
                 raise HarnessError(f"{self.method.name}: {one.receipt.reason}")
             yield one
+
+    def _check(self, tokens: int, new: int) -> None:
+        """Refuse what the model's range cannot hold; cutting it would score another prompt."""
+        if tokens + new > self.context.max_positions:
+            raise ConfigError(
+                f"a prompt of {tokens} tokens and {new} new ones go beyond the model's "
+                f"{self.context.max_positions} positions"
+            )
 
 
 def sampling(kwargs: dict[str, Any]) -> Sampling:
