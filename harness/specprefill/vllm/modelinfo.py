@@ -66,13 +66,27 @@ def bos_token_id(config: Mapping[str, Any]) -> int | None:
 
 
 def kv_bytes_per_token(config: Mapping[str, Any], dtype: str, tensor_parallel: int = 1) -> int:
-    """Bytes of keys and values that one token takes in one rank's cache, all layers together."""
+    """Bytes of keys and values that one token takes in one rank's cache, all layers together.
+
+    Raises
+    ------
+    ModelError
+        The configuration does not name the sizes.
+    """
     text = text_config(config)
-    heads = int(text["num_attention_heads"])
-    kv_heads = int(text.get("num_key_value_heads") or heads)
-    head_dim = int(text.get("head_dim") or int(text["hidden_size"]) // heads)
+    try:
+        heads = int(text["num_attention_heads"])
+        kv_heads = int(text.get("num_key_value_heads") or heads)
+        head_dim = int(text.get("head_dim") or int(text["hidden_size"]) // heads)
+        layers = int(text["num_hidden_layers"])
+    except KeyError as error:
+        kind = config.get("model_type", "unknown")
+        raise ModelError(
+            f"the config.json of this {kind} model has no {error}, which sizes the KV cache: "
+            "choose another model"
+        ) from error
     per_rank = -(-kv_heads // tensor_parallel)
-    return int(text["num_hidden_layers"]) * 2 * per_rank * head_dim * _BYTES[dtype]
+    return layers * 2 * per_rank * head_dim * _BYTES[dtype]
 
 
 def model_digest(model: str) -> str:

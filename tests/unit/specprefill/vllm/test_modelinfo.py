@@ -31,6 +31,12 @@ def test_cache_size_of_a_token():
     assert kv_bytes_per_token(CONFIG, "float32", tensor_parallel=3) == 30 * 2 * 1 * 64 * 4
 
 
+def test_sizes_that_are_not_there_are_named():
+    """A configuration of another kind is one line, not a KeyError."""
+    with pytest.raises(ModelError, match="gpt2 model has no 'num_attention_heads'"):
+        kv_bytes_per_token({"model_type": "gpt2", "n_head": 12}, "bfloat16")
+
+
 def test_nested_text_configuration_is_found():
     """A multimodal model keeps its language model's sizes one level down."""
     nested = {"text_config": CONFIG}
