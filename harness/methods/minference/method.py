@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic.dataclasses import dataclass
 
 from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
 from harness.methods.costs import target_shape
+from harness.methods.minference.published import read_patterns
 from harness.methods.pruning import STRICT, Keep, Stopwatch
 from harness.methods.strategic import on_transformers, whole_prompt
 from harness.prompts import PreparedPrompt, Prompt
@@ -39,6 +40,9 @@ class MInference:
         Rows and columns of a block.
     sink
         First tokens that every query sees.
+    pattern_file
+        A per-head pattern file as the authors publish them (:mod:`.published`); its patterns and
+        sizes then stand instead of ``keep``, ``pattern`` and ``sink``.
     """
 
     name: ClassVar[str] = "minference"
@@ -52,6 +56,14 @@ class MInference:
     block: Annotated[int, Field(ge=1)] = 64
     sink: Annotated[int, Field(ge=0)] = 4
     last_queries: Annotated[int, Field(ge=1)] = 64
+    pattern_file: str | None = None
+
+    @field_validator("pattern_file")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        if value is not None:
+            read_patterns(value)
+        return value
 
     def engine_spec(self, base: EngineSpec) -> EngineSpec:
         """Return the transformers engine with this attention path."""
@@ -69,7 +81,7 @@ class MInference:
                 prompt,
                 method=self.name,
                 kind=self.budget_kind,
-                keep=self.keep,
+                keep=self.keep if self.pattern_file is None else None,
                 keep_achieved=None,
                 cost=Cost(prefill_tokens=length, kv_tokens=length),
                 directives={
@@ -78,6 +90,7 @@ class MInference:
                     "block": self.block,
                     "sink": self.sink,
                     "last_queries": self.last_queries,
+                    "pattern_file": self.pattern_file,
                     "shape": target_shape(context),
                 },
                 seconds=watch.stages["other"],

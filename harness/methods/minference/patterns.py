@@ -8,11 +8,13 @@ has rank 0 and is never left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
 
 import torch
 from torch import Tensor
+
+from harness.methods.minference.published import HeadPattern
 
 Ranker = Callable[["Layer"], Tensor]
 
@@ -65,23 +67,53 @@ def columns_within(layer: Layer, pattern: str, keep: float) -> tuple[Tensor, flo
     return chosen, achieved
 
 
+def published_columns(layer: Layer, heads: Sequence[HeadPattern]) -> tuple[Tensor, float]:
+    """Choose each head's columns with the sizes of a published file.
+
+    As the authors' code does, the first 30 columns and the latest 100 diagonals are always among
+    the chosen; a diagonal computes every block that it crosses.
+
+    Returns
+    -------
+    tuple
+        bool [H, blocks, M], and the achieved share of the causal pairs.
+    """
+    vertical, slash = _column_mass(layer)
+    vertical[:, :30], slash[:, :100] = torch.inf, torch.inf
+    blocks = block_sparse_places(layer)
+    rows = []
+    for index, head in enumerate(heads):
+        if head.kind == "block_sparse":
+            chosen = (blocks[index] < max(1, head.first)).repeat_interleave(layer.block, 1)
+            rows.append(chosen[:, : layer.length])
+            continue
+        columns = torch.zeros(layer.length, dtype=torch.bool, device=layer.q.device)
+        offsets = torch.arange(min(layer.length, max(1, head.second)), device=layer.q.device)
+        if head.kind == "stream_llm":
+            columns[: head.first] = True
+        else:
+            columns[vertical[index].topk(min(layer.length, max(30, head.first))).indices] = True
+            offsets = slash[index].topk(min(layer.length, max(50, head.second))).indices
+        crossed = torch.zeros(layer.blocks + 1, dtype=torch.bool, device=layer.q.device)
+        crossed[offsets // layer.block] = True
+        crossed[(offsets + layer.block - 1) // layer.block] = True
+        rows.append(columns[None, :] | crossed[_block_offsets(layer).clamp(min=0)])
+    pairs = layer.pairs()
+    chosen = torch.stack(rows) & (pairs > 0)
+    return chosen, (chosen * pairs).sum().item() / (layer.heads * pairs.sum().item())
+
+
 def vertical_slash(layer: Layer) -> Tensor:
     """Columns and block diagonals in the order of the attention mass they hold for each pair.
 
     The mass is estimated from the last queries: a column's is the sum over them; a diagonal of
     blocks takes each offset by the share of the block's pairs that lie on it.
     """
-    mass = _tail_attention(layer)
-    tail, length, block = mass.shape[1], layer.length, layer.block
-    vertical = mass.sum(1)
-    rows = torch.arange(length - tail, length, device=mass.device)
-    offset = rows[:, None] - torch.arange(length, device=mass.device)[None, :]
-    slash = torch.zeros(layer.heads, length, device=mass.device)
-    causal = offset >= 0
-    slash.scatter_add_(1, offset[causal].expand(layer.heads, -1), mass[:, causal])
+    vertical, slash = _column_mass(layer)
+    length, block = layer.length, layer.block
     band = block - (
-        torch.arange(layer.blocks, device=mass.device)[:, None] * block
-        - torch.arange(length, device=mass.device)[None, :]
+        torch.arange(layer.blocks, device=slash.device)[:, None] * block
+        - torch.arange(length, device=slash.device)[None, :]
     ).abs().clamp(max=block)
     diagonal = slash @ (band / block).T.to(slash.dtype)
     # A column costs one pair a query, a diagonal of blocks `block` of them.
@@ -106,6 +138,15 @@ def block_sparse(layer: Layer) -> Tensor:
     A row's rank is scaled by its length, so that each row computes the same share of its blocks;
     the diagonal block and the sink come first.
     """
+    row = torch.arange(layer.blocks, device=layer.q.device)
+    ranks = block_sparse_places(layer) * layer.blocks // (row[:, None] + 1)
+    ranks = ranks.repeat_interleave(layer.block, 2)[:, :, : layer.length]
+    ranks[:, :, : layer.sink] = 0
+    return ranks
+
+
+def block_sparse_places(layer: Layer) -> Tensor:
+    """Place of each key block in its row's order, the diagonal first: int64 [H, blocks, blocks]."""
     pad = layer.blocks * layer.block - layer.length
     means = [
         torch.nn.functional.pad(x, (0, 0, 0, pad)).unflatten(1, (layer.blocks, layer.block)).mean(2)
@@ -116,11 +157,7 @@ def block_sparse(layer: Layer) -> Tensor:
     scores = scores.masked_fill(row[None, :] > row[:, None], -torch.inf)
     scores = scores.masked_fill(row[None, :] == row[:, None], torch.inf)
     order = scores.argsort(dim=-1, descending=True, stable=True)
-    place = torch.empty_like(order).scatter_(2, order, row.expand_as(order).contiguous())
-    ranks = place * layer.blocks // (row[:, None] + 1)
-    ranks = ranks.repeat_interleave(layer.block, 2)[:, :, : layer.length]
-    ranks[:, :, : layer.sink] = 0
-    return ranks
+    return torch.empty_like(order).scatter_(2, order, row.expand_as(order).contiguous())
 
 
 RANKERS: dict[str, Ranker] = {
@@ -128,6 +165,18 @@ RANKERS: dict[str, Ranker] = {
     "a_shape": a_shape,
     "block_sparse": block_sparse,
 }
+
+
+def _column_mass(layer: Layer) -> tuple[Tensor, Tensor]:
+    """Attention of the last queries by column and by offset (diagonal): float32 [H, M] each."""
+    mass = _tail_attention(layer)
+    tail, length = mass.shape[1], layer.length
+    rows = torch.arange(length - tail, length, device=mass.device)
+    offset = rows[:, None] - torch.arange(length, device=mass.device)[None, :]
+    causal = offset >= 0
+    slash = torch.zeros(layer.heads, length, device=mass.device)
+    slash.scatter_add_(1, offset[causal].expand(layer.heads, -1), mass[:, causal])
+    return mass.sum(1), slash
 
 
 def _tail_attention(layer: Layer) -> Tensor:
@@ -147,8 +196,12 @@ def _ranks(layer: Layer, density: Tensor) -> Tensor:
     place = torch.arange(length + blocks, device=order.device).expand_as(order).contiguous()
     rank = torch.empty_like(order).scatter_(1, order, place)
     rank[density == torch.inf] = 0
-    column_block = torch.arange(length, device=order.device) // layer.block
-    diagonal = torch.arange(blocks, device=order.device)[:, None] - column_block[None, :]
-    of_diagonal = rank[:, length:][:, diagonal.clamp(min=0)]
+    of_diagonal = rank[:, length:][:, _block_offsets(layer).clamp(min=0)]
     # Above the diagonal nothing is computed, whatever its rank.
     return torch.minimum(rank[:, None, :length], of_diagonal)
+
+
+def _block_offsets(layer: Layer) -> Tensor:
+    """Blocks between each query block and each column's block: int64 [blocks, M]."""
+    column_block = torch.arange(layer.length, device=layer.q.device) // layer.block
+    return torch.arange(layer.blocks, device=layer.q.device)[:, None] - column_block[None, :]

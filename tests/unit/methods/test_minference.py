@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +13,14 @@ from hypothesis import strategies as st
 from tiny import needle_prompt
 from torch.nn.functional import scaled_dot_product_attention
 
+from harness.arms import build_method
 from harness.engines.hf_model import forward, new_cache
+from harness.errors import ConfigError, DataError
 from harness.methods.base import MethodContext
 from harness.methods.minference import MInference
 from harness.methods.minference.kernel import sparse_attention
-from harness.methods.minference.patterns import RANKERS, Layer, columns_within
+from harness.methods.minference.patterns import RANKERS, Layer, columns_within, published_columns
+from harness.methods.minference.published import read_patterns
 from harness.methods.minference.strategy import MInferencePrefill
 from harness.tokenizer import Tokenizer
 
@@ -126,3 +131,74 @@ def test_in_a_model_keep_one_is_dense_and_less_is_not(
     assert receipt.details["latency"] == "reference kernel"
     assert 0.1 / 2 < receipt.keep_achieved < 0.5
     assert results[0.1].cache.get_seq_length() == length
+
+
+def published_file(folder: Path, *, layers: int = 3, heads: int = 4) -> Path:
+    """A pattern file in the authors' format, with every kind."""
+    kinds = (
+        ["vertical_and_slash", 30, 800, 0.9],
+        ["vertical_and_slash", 3500, 100, 0.7],
+        ["stream_llm", 8, 128, 0.8],
+        ["block_sparse", 2, 0, 0.8],
+    )
+    path = folder / "patterns.json"
+    path.write_text(json.dumps([{str(h): kinds[h] for h in range(heads)} for _ in range(layers)]))
+    return path
+
+
+def test_published_patterns_set_each_heads_columns(tmp_path: Path) -> None:
+    """Sizes over the length are dense; a window and a few blocks are what they say."""
+    draw = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 4, 1024, 4, generator=draw)
+    layer = Layer(q, k, SCALE, 64, 0, 64)
+    (heads, *_) = read_patterns(str(published_file(tmp_path)))
+    columns, share = published_columns(layer, heads)
+    pairs = layer.pairs()
+    of_head = (columns * pairs).sum((1, 2)) / pairs.sum()
+    assert share == pytest.approx(float(of_head.mean()))
+    assert of_head[1] == 1.0  # 3,500 columns are more than there are
+    rows, last = torch.arange(1024), columns[:, -1]
+    assert columns[:, rows // 64, rows].all()
+    assert last[2].nonzero()[:, 0].tolist() == [*range(8), *range(1024 - 3 * 64, 1024)]
+    assert last[3].sum() == 2 * 64
+    assert last[0, :30].all()
+    assert of_head[0] > of_head[2] > of_head[3]
+
+
+def test_published_patterns_run_in_a_model(
+    model: Any, tokenizer: Tokenizer, context: MethodContext, tmp_path: Path
+) -> None:
+    """Only the achieved share is in the receipt; a file for another model is refused."""
+    prompt = needle_prompt(tokenizer, 20)
+    for path, layers in ((tmp_path / "a", 3), (tmp_path / "b", 5)):
+        path.mkdir()
+        method = MInference(pattern_file=str(published_file(path, layers=layers)))
+        (prepared,) = method.prepare([prompt], context)
+        assert prepared.receipt.keep_requested is None
+        if layers == 5:
+            with pytest.raises(ConfigError, match="5 layers"):
+                MInferencePrefill()(model, prepared)
+            continue
+        with torch.inference_mode():
+            receipt = MInferencePrefill()(model, prepared).receipt
+        assert receipt is not None
+        assert 0 < receipt.keep_achieved <= 1
+        assert receipt.details["pattern"] == "published"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[", "cannot read"),
+        ("{}", "list"),
+        ('[{"0": ["vertical", 1, 2, 0.5]}]', "layer 0, head 0"),
+        ('[{"0": ["stream_llm", 1, 2, 0.5], "2": ["stream_llm", 1, 2, 0.5]}]', "head 1"),
+        ('[{"0": ["stream_llm", -1, 2, 0.5]}]', "head 0"),
+    ],
+)
+def test_damaged_pattern_files_are_refused(tmp_path: Path, text: str, word: str) -> None:
+    """At once, with the place of the fault."""
+    path = tmp_path / "p.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=word):
+        build_method("minference", {"pattern_file": str(path)})
