@@ -30,8 +30,9 @@ if __name__ == "__main__":
 
 
 def children() -> set[int]:
-    """Processes below this one."""
-    return {child.pid for child in psutil.Process().children(recursive=True)}
+    """Processes below this one, without Python's own resource tracker."""
+    below = psutil.Process().children(recursive=True)
+    return {child.pid for child in below if "resource_tracker" not in " ".join(child.cmdline())}
 
 
 def gone(pids: list[int], seconds: float) -> bool:

@@ -86,3 +86,15 @@ def test_an_end_of_sequence_ends_the_rows(vllm_scorer, smollm2_path):
     assert tokenizer.hf.eos_token_id not in stopped.look_ahead_tokens
     assert len(went_on.rows) == 64
     assert np.array_equal(stopped.rows[0], went_on.rows[0])
+
+
+def test_the_whole_range_is_used(vllm_scorer, cases):
+    """Eight rows fit where the last look-ahead token has the range's last position."""
+    tokens = [token for case in cases for token in case.tokens] * 2
+    limit, config = vllm_scorer.max_positions, ScoringConfig(look_ahead=8, ignore_eos=True)
+    fits = ScoreRequest("fits", tuple(tokens[: limit - 7]), config)
+    beyond = ScoreRequest("beyond", tuple(tokens[: limit - 6]), config)
+    whole, cut = vllm_scorer.score([fits, beyond])
+    assert (whole.windows, whole.rows.shape) == (1, (8, limit - 7))
+    assert (cut.windows, cut.rows.shape) == (2, (8, limit - 6))
+    assert np.isfinite(cut.rows).all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -26,6 +26,8 @@ class HostOptions:
     ----------
     role
         ``target`` or ``speculator``: which of our workers runs the model.
+    max_model_len
+        Positions that tokens may stand at: 0 … max_model_len − 1.
     kv_tokens
         Tokens that the KV cache holds, all running requests together.
     worker_cls
@@ -93,7 +95,7 @@ class Host:
         log = ChildLog()
         quiet = contextlib.nullcontext() if debugging() else log.capture()
         try:
-            with quiet, _binding(options.tensor_parallel):
+            with quiet, _environment(_start_variables(options.tensor_parallel)):
                 engine = _start(options, _kv_bytes(options, config))
         except BaseException as error:
             _end([child for child in _children() if child.pid not in before])
@@ -176,7 +178,8 @@ def _start(options: HostOptions, kv_bytes: int) -> Any:
     args = EngineArgs(
         model=options.model,
         dtype=options.dtype,
-        max_model_len=options.max_model_len,
+        # vLLM counts the last sampled token, which is never fed and has no position.
+        max_model_len=options.max_model_len + 1,
         enforce_eager=True,
         kv_cache_memory_bytes=kv_bytes,
         max_num_seqs=options.max_num_seqs,
@@ -206,29 +209,49 @@ def _check_range(options: HostOptions, config: dict[str, Any]) -> None:
 
 def _kv_bytes(options: HostOptions, config: dict[str, Any]) -> int:
     """Cache size in bytes: whole blocks, one request of full length at least, vLLM's null block."""
-    tokens = max(options.kv_tokens, options.max_model_len + _BLOCK)
+    tokens = max(options.kv_tokens, options.max_model_len + 1)
     blocks = -(-tokens // _BLOCK) + 1
     return blocks * _BLOCK * kv_bytes_per_token(config, options.dtype, options.tensor_parallel)
 
 
+def _start_variables(ranks: int) -> dict[str, str]:
+    """Variables that differ from start to start."""
+    variables = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}  # the one place more, see _start
+    binding = os.environ.get("VLLM_CPU_OMP_THREADS_BIND")
+    if binding is not None and ranks > 1 and binding.count("|") + 1 != ranks:
+        variables["VLLM_CPU_OMP_THREADS_BIND"] = thread_binding(ranks)
+    return variables
+
+
 @contextlib.contextmanager
-def _binding(ranks: int) -> Iterator[None]:
-    """Give every rank its own cores while the workers start."""
-    name = "VLLM_CPU_OMP_THREADS_BIND"
-    before = os.environ.get(name)
-    if ranks > 1 and before is not None and before.count("|") + 1 != ranks:
-        os.environ[name] = thread_binding(ranks)
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is not None:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _children() -> list[Any]:
+    """Processes that ``multiprocessing`` started here, with all below them.
+
+    Python's own resource tracker is no such process: everyone's engines share it.
+    """
+    import multiprocessing
+
     import psutil
 
-    found: list[Any] = psutil.Process().children(recursive=True)
+    found: list[Any] = []
+    for child in multiprocessing.active_children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(child.pid)
+            found += [process, *process.children(recursive=True)]
     return found
 
 
