@@ -42,7 +42,7 @@ def find(report: Report) -> Finding:
     compared = [row for row in candidates if row.delta is not None and row.delta.value is not None]
     left_out = tuple(_left_out(report.rows))
     if not compared:
-        return Finding(_nothing_compared(candidates), None, (), left_out)
+        return Finding(_nothing_compared(report.rows, candidates), None, (), left_out)
     lead = next((row for row in compared if row.method == "specprefill"), compared[0])
     others = [row for row in compared if row is not lead]
     more = [_short(row) for row in others[:MAX_MORE]]
@@ -148,10 +148,20 @@ def _where(row: Row) -> str:
     return name if row.length is None else f"{name} at {row.length:,} tokens"
 
 
-def _nothing_compared(candidates: Sequence[Row]) -> str:
-    if not candidates:
+def _nothing_compared(rows: Sequence[Row], candidates: Sequence[Row]) -> str:
+    arms = dict.fromkeys(formats.arm_label(row) for row in rows if not row.is_reference)
+    if not arms:
         return "Full prefill alone was run; there is nothing to compare it with."
+    if not candidates:
+        return (
+            f"Nothing is concluded about {', '.join(arms)}: full prefill scores under 0.2 on every "
+            "task of this run."
+        )
     names = ", ".join(dict.fromkeys(formats.arm_label(row) for row in candidates))
+    if any(row.is_reference for row in rows):
+        return (
+            f"{names}: no example has a score both here and under full prefill, so no Δ is shown."
+        )
     return f"{names}: measured without a paired full prefill, so no difference is reported."
 
 

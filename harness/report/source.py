@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+FAKE_NOTE = "No model ran: the fake engine made these answers and times up"
+
+
 class ReadingStore(Store):
     """A store that is only read: its big frames are read once, however many pages ask."""
 
@@ -132,6 +135,8 @@ class Report:
     def model_notes(self) -> list[str]:
         """What the presets say about their models (a stand-in says so wherever it is shown)."""
         notes = [str(run.record.models.get("note") or "") for run in self.runs]
+        if any(cell.engine == "fake" for run in self.runs for cell in run.cells):
+            notes.insert(0, FAKE_NOTE)
         return [f"{n[:1].upper()}{n[1:].rstrip('.')}." for n in dict.fromkeys(notes) if n]
 
 

@@ -75,6 +75,26 @@ def test_floor_tasks_are_out_of_the_headline_and_named(entry):
     assert "t @ 2,048" in found.left_out[0]
 
 
+def test_floor_everywhere_concludes_nothing(entry):
+    """A run whose every task is beyond the model names its arms and claims nothing."""
+    found = find(Rows(entry("t", "full", floor=True), entry("t", floor=True)))
+    assert found.quality.startswith("Nothing is concluded about specprefill-k10-lah8")
+    assert found.latency is None
+
+
+def test_no_shared_score_is_said_as_such(entry):
+    """An arm that failed beside a full prefill that ran is not called unpaired."""
+    nothing = {"mean": None, "low": None, "high": None, "reason": "failed"}
+    found = find(Rows(entry("t", "full"), entry("t", score=nothing, delta=nothing)))
+    assert "no example has a score both here and under full prefill" in found.quality
+
+
+def test_the_fake_engine_is_owned_up_to(sweep):
+    """Made-up answers are never passed off as measurements."""
+    with open_report([str(sweep)]) as report:
+        assert report.model_notes[0].startswith("No model ran")
+
+
 def test_reference_alone_claims_nothing(entry):
     """A run of full prefill only has no comparison to report."""
     found = find(Rows(entry("t", "full")))
