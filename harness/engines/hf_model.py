@@ -63,7 +63,7 @@ def load_model(spec: EngineSpec) -> Any:
         raise ConfigError(f"unknown dtype {spec.dtype!r}: known are {', '.join(DTYPES)}")
     device = options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        with _no_progress_bar():
+        with no_progress_bar():
             model = AutoModelForCausalLM.from_pretrained(
                 spec.target,
                 dtype=getattr(torch, spec.dtype),
@@ -76,7 +76,7 @@ def load_model(spec: EngineSpec) -> Any:
 
 
 @contextmanager
-def _no_progress_bar() -> Iterator[None]:
+def no_progress_bar() -> Iterator[None]:
     """Silence transformers' loading bar: progress is the harness's to show."""
     from transformers.utils import logging
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.engines.hf_model import no_progress_bar
 from harness.errors import ModelError
 
 if TYPE_CHECKING:
@@ -178,8 +179,9 @@ def _load(model: str, classifier: bool) -> tuple[Any, Any, str]:
     auto = AutoModelForTokenClassification if classifier else AutoModelForCausalLM
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
-        network = auto.from_pretrained(model, local_files_only=True, dtype=torch.float32)
+        with no_progress_bar():
+            tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+            network = auto.from_pretrained(model, local_files_only=True, dtype=torch.float32)
     except (OSError, ValueError) as error:
         kind = "token classifier" if classifier else "causal model"
         raise ModelError(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from harness.engines.hf_model import no_progress_bar
 from harness.errors import ModelError
 from harness.models.folders import locate
 
@@ -77,7 +78,8 @@ class Dense:
                 "'specprefill-harness[dense]'"
             ) from error
         try:
-            self._model: Any = SentenceTransformer(model, local_files_only=True)
+            with no_progress_bar():
+                self._model: Any = SentenceTransformer(model, local_files_only=True)
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"no embedding model {model!r} on this machine: give a folder, or fetch it first "

@@ -27,7 +27,7 @@ from harness.tokenizer import Tokenizer
 
 
 @given(
-    budget=st.integers(12, 4000),
+    budget=st.integers(20, 4000),
     gain=st.floats(0.2, 4),
     offset=st.integers(0, 5),
     fixed=st.integers(0, 10),
