@@ -136,7 +136,7 @@ def _data_digest(examples: TaskExamples) -> str:
 
 def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
     """Tasks to run; members of a group whose data are absent are left out with a notice."""
-    from harness.catalogue import resolve
+    from harness.catalogue import require_data, resolve
 
     if config.data is not None:
         return [None], []
@@ -145,7 +145,9 @@ def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
     notices = []
     ready: list[TaskInfo | None] = []
     for task in tasks:
-        if task.ready or task.name in asked:
+        if task.name in asked:
+            require_data(task)
+        if task.ready:
             ready.append(task)
         else:
             missing = ", ".join(task.missing)
