@@ -42,7 +42,7 @@ class FrequentWords:
     high = 10**9
     slack = 0.002
     prefix = PREFIX
-    low = 61
+    low = 132
     """From here on the last word asked for leads the next one by two, so that the answer is
     unique and does not hang on one word."""
 
