@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.errors import ConfigError, StoreError
 from harness.paths import runs_dir
-from harness.store import FILE_NAME, Store
+from harness.store import Store
+from harness.store_files import FILE_NAME
 from harness.suggest import nearest
 
 

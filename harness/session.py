@@ -15,7 +15,8 @@ from harness.errors import ConfigError, StoreError
 from harness.paths import runs_dir
 from harness.plan import Plan
 from harness.records import RunRecord
-from harness.store import FILE_NAME, Store, set_aside
+from harness.store import Store
+from harness.store_files import FILE_NAME, set_aside
 
 LOCK_TRIES, LOCK_PAUSE_S = 20, 0.1
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import sqlite3
-import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -30,11 +29,10 @@ from harness.records import (
     QualityRecord,
     RunRecord,
 )
+from harness.store_files import FILE_NAME, connect, dump, write_empty
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FILE_NAME = "store.sqlite"
 
 
 class Store:
@@ -60,8 +58,8 @@ class Store:
             raise StoreError(f"{path} exists already: resume it, or choose another --out")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _write_empty(path, run)
-            db = _connect(path)
+            write_empty(path, run)
+            db = connect(path)
             db.execute("PRAGMA journal_mode = WAL")  # it stays with the file
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot write a results store in {folder}: {error}") from error
@@ -83,7 +81,7 @@ class Store:
             )
         db: sqlite3.Connection | None = None
         try:
-            db = _connect(file)
+            db = connect(file)
             row = db.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
             check = db.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
@@ -135,12 +133,12 @@ class Store:
         """Replace the run's record (a resume adds its commit)."""
         with self._db:
             self._db.execute(
-                "UPDATE meta SET value = ? WHERE key = 'run'", (_dump(dataclasses.asdict(run)),)
+                "UPDATE meta SET value = ? WHERE key = 'run'", (dump(dataclasses.asdict(run)),)
             )
 
     def add_cells(self, cells: Iterable[CellRecord]) -> None:
         """Add cells; those already there stay as they are."""
-        rows = [(c.cell_id, str(c.status), c.reason, _dump(dataclasses.asdict(c))) for c in cells]
+        rows = [(c.cell_id, str(c.status), c.reason, dump(dataclasses.asdict(c))) for c in cells]
         with self._db:
             self._db.executemany("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?)", rows)
 
@@ -286,47 +284,3 @@ def _typed(part: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
         if part[name].isna().all():
             part[name] = part[name].astype(float if column in schema.NUMBERS else "str")
     return part
-
-
-def set_aside(folder: Path) -> Path:
-    """Rename a damaged store so that nothing overwrites it; return its new name."""
-    file = folder / FILE_NAME
-    kept = folder / f"{FILE_NAME}.damaged-{time.strftime('%Y%m%d-%H%M%S')}"
-    number = 0
-    while kept.exists():
-        number += 1
-        kept = kept.with_name(f"{kept.name}-{number}")
-    file.rename(kept)
-    for suffix in ("-wal", "-shm"):
-        beside = folder / f"{FILE_NAME}{suffix}"
-        if beside.exists():
-            beside.rename(kept.with_name(kept.name + suffix))
-    return kept
-
-
-def _write_empty(path: Path, run: RunRecord) -> None:
-    """Write a store with a run and no records, under a temporary name first.
-
-    A process killed here leaves the temporary file and no half-made store.
-    """
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    db = _connect(new)
-    try:
-        with db:
-            db.executescript(schema.DDL)
-            db.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
-            db.execute("INSERT INTO meta VALUES ('run', ?)", (_dump(dataclasses.asdict(run)),))
-    finally:
-        db.close()
-    new.replace(path)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=30)
-    db.execute("PRAGMA synchronous = NORMAL")
-    return db
-
-
-def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -19,7 +19,8 @@ from harness.prompts import PreparedPrompt
 from harness.records import CellStatus
 from harness.runner import execute
 from harness.session import open_run
-from harness.store import FILE_NAME, Store
+from harness.store import Store
+from harness.store_files import FILE_NAME
 from harness.summary import summarize
 
 CONFIG = RunConfig(

@@ -18,7 +18,8 @@ from harness.records import (
     QualityRecord,
     RunRecord,
 )
-from harness.store import FILE_NAME, Store, set_aside
+from harness.store import Store
+from harness.store_files import FILE_NAME, set_aside
 
 RUN = RunRecord("r1", "2026-01-01T00:00:00Z", {"a": 1}, "h", "cmd", ("c0",), {}, {}, {})
 CELL = CellRecord(
