@@ -78,6 +78,7 @@ class _Run:
                     context = self._context(cell, workload, scorer, kept)
                     self._attempt(cell, partial(self._quality, cell, context, engine))
                 handles = uncached(kept)
+            self.work.unsupported = frozenset(self.store.unsupported_reasons())
             for workload in self.plan.workloads:
                 for cell in _most_work_first(workload, spec):
                     context = self._context(cell, workload, scorer, handles)

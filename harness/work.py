@@ -24,6 +24,7 @@ class Outstanding:
     plan: Plan
     pairs_done: set[tuple[str, str]]
     blocks: dict[str, set[int]]
+    unsupported: frozenset[str] = frozenset()
     units: float = 0.0
     requests: int = 0
     _timed: set[tuple[EngineSpec, str]] = field(default_factory=set)
@@ -34,7 +35,7 @@ class Outstanding:
         blocks: dict[str, set[int]] = {}
         for cell_id, block in store.done_blocks():
             blocks.setdefault(cell_id, set()).add(block)
-        work = cls(plan, store.done_pairs(), blocks)
+        work = cls(plan, store.done_pairs(), blocks, frozenset(store.unsupported_reasons()))
         for workload in plan.workloads:
             for cell in workload.cells:
                 pending = len(work.pending(cell, workload))
@@ -53,7 +54,12 @@ class Outstanding:
         ]
 
     def timed_prompts(self, cell: PlannedCell, workload: Workload) -> list[Prompt]:
-        """Prompts of a cell's latency blocks; a reference is timed inside its arms' blocks."""
+        """Prompts of a cell's latency blocks; a reference is timed inside its arms' blocks.
+
+        There are none for a method that supports none of the examples.
+        """
+        if cell.record.cell_id in self.unsupported:
+            return []
         examples = workload.examples.examples
         alone = all(c.record.reference_cell_id is None for c in workload.cells)
         if cell.record.reference_cell_id is None and not alone:

@@ -22,6 +22,7 @@ from harness.session import open_run
 from harness.store import Store
 from harness.store_files import FILE_NAME
 from harness.summary import summarize
+from harness.work import Outstanding
 
 CONFIG = RunConfig(
     task=("ruler_niah_single_1",),
@@ -216,3 +217,19 @@ def test_a_damaged_store_is_set_aside(plan: Plan, tmp_path: Path) -> None:
     (kept,) = tmp_path.glob("store.sqlite.damaged-*")
     assert kept.read_bytes() == b"garbage" * 100
     assert run(plan, tmp_path) == (15, 16)
+
+
+def test_an_unsupported_arm_is_settled_once(tmp_path: Path) -> None:
+    """An arm that supports no example has its reason, no times, and no work left on a resume."""
+    text = '{"prompt": "The mill stands by the river.", "answers": ["river"]}\n'
+    (tmp_path / "d.jsonl").write_text(text)
+    config = CONFIG.model_copy(
+        update={"data": str(tmp_path / "d.jsonl"), "arms": {"oracle": {}}, "keep": (0.5,)}
+    )
+    plan = build_plan(config)
+    assert run(plan, tmp_path / "r") == (1, 0)
+    with Store.open(tmp_path / "r") as store:
+        (cell,) = (cell for cell in store.cells() if cell.method == "oracle")
+        assert cell.status is CellStatus.UNSUPPORTED
+        assert "evidence" in str(cell.reason)
+        assert Outstanding.of(plan, store).requests == 0
