@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tiny import tiny_model, tiny_tokenizer
 
 from harness.engines.base import EngineSpec
 from harness.engines.vllm import VllmEngine
@@ -27,6 +28,14 @@ if __name__ == "__main__":
     print(json.dumps([p.pid for p in psutil.Process().children(recursive=True)]), flush=True)
     time.sleep(300)
 """
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model that loads at once: its processes are what matters."""
+    tiny_tokenizer(tmp_path)
+    tiny_model(tmp_path, hidden=256)
+    return tmp_path
 
 
 def children() -> set[int]:
@@ -46,26 +55,26 @@ def gone(pids: list[int], seconds: float) -> bool:
     return False
 
 
-def test_failed_start_leaves_nothing_behind(tmp_path: Path, smollm2_path):
-    """Weights that cannot be read: one line that names the model, and no process."""
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / name).write_bytes((smollm2_path / name).read_bytes())
-    (tmp_path / "model.safetensors").write_bytes(b"broken")
+def test_failed_start_leaves_nothing_behind(folder, capfd):
+    """Weights that cannot be read: one line with model and cause, no process, no noise."""
+    (folder / "model.safetensors").write_bytes(b"broken")
     before = children()
     with pytest.raises(HarnessError) as caught:
-        VllmEngine.open(EngineSpec("vllm", str(tmp_path), "float32", 512))
-    assert str(tmp_path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+        VllmEngine.open(EngineSpec("vllm", str(folder), "float32", 512))
+    message = str(caught.value)
+    assert message.startswith(f"vLLM could not start {folder}: SafetensorError")
+    assert "\n" not in message
     assert children() <= before
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_owner_takes_its_engine_along(smollm2_path, tmp_path, how):
+def test_a_killed_owner_takes_its_engine_along(folder, how):
     """Kill −9, a polite end and Ctrl-C of the owner: engine and worker follow in seconds."""
-    script = tmp_path / "owner.py"
+    script = folder / "owner.py"
     script.write_text(OWNER)
-    command = [sys.executable, str(script), str(smollm2_path)]
+    command = [sys.executable, str(script), str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         pids = json.loads(owner.stdout.readline())
