@@ -121,10 +121,8 @@ class LlmLingua(ShapesPrompt):
     ) -> PreparedPrompt:
         length = len(prompt.token_ids)
         budget = self.keep * length
-        head, tail = (
-            layout.text[: layout.documents[0].start],
-            layout.text[layout.documents[-1].stop :],
-        )
+        head = layout.text[: layout.documents[0].start]
+        tail = layout.text[layout.documents[-1].stop :]
         assemble = _Assembler(context.tokenizer, head, tail)
         if self.keep == 1:
             found = Attempt("", prompt.token_ids, 0)
