@@ -5,6 +5,8 @@ times and others 3 times, or 6 and 1 times below 4,096 tokens; one worked exampl
 """
 
 import random
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from harness.data.words import all_words
@@ -58,21 +60,17 @@ class CommonWords:
         self.head = f"{HEAD}{numbered}{TAIL} {PREFIX} {listed}\n{HEAD}"
 
     def _numbered(self, words: list[str], repeats: tuple[int, int]) -> str:
-        often, seldom = repeats
-        entries = words[:COMMON] * often + words[COMMON:] * seldom
-        random.Random(f"{self.shuffle_seed}/{len(entries)}").shuffle(entries)
-        return " ".join(f"{i}. {word}" for i, word in enumerate(entries, 1))
+        return numbered(words, repeats, self.shuffle_seed)
 
     def guess(self, budget: int) -> int:
-        """Distinct words that fit, by the cost of two trial lists."""
+        """Distinct words that fit, by what a word costs on the average."""
         if budget >= SHORT and not self._large:
             self._large = True
             self.repeats, self.example_repeats = (30, 3), (10, 3)
             self._example(40)
-        few, many = self.low, min(self.high, self.low + max(20, budget // 40))
-        cost_few, cost_many = (self.frame.count(self.text(n), PREFIX) for n in (few, many))
-        self.unit = (cost_many - cost_few) / (many - few)
-        return few + int((budget - cost_few) / self.unit)
+        bare = self.frame.count(self.text(self.low), PREFIX)
+        self.unit = tokens_a_word(self.frame, self.repeats, budget)
+        return self.low + max(0, int((budget - bare) / self.unit))
 
     def text(self, units: int) -> str:
         """Worked example, then the list proper."""
@@ -88,3 +86,22 @@ class CommonWords:
             "evidence": [],
             "facts": {"distinct_words": units, "repeats": self.repeats[0]},
         }
+
+
+def numbered(words: Sequence[str], repeats: tuple[int, int], seed: int) -> str:
+    """Repeat the common words and the others, shuffle, and number the list."""
+    often, seldom = repeats
+    entries = [*words[:COMMON]] * often + [*words[COMMON:]] * seldom
+    random.Random(f"{seed}/{len(entries)}").shuffle(entries)
+    return " ".join(f"{i}. {word}" for i, word in enumerate(entries, 1))
+
+
+@cache
+def tokens_a_word(frame: Frame, repeats: tuple[int, int], budget: int) -> float:
+    """Tokens that one more distinct word takes on the average, in prompts of about this size."""
+    words = random.Random("cwe").sample(all_words(), len(all_words()))
+    few = 2 * COMMON
+    many = min(len(words), few + max(20, budget // (8 * repeats[1])))
+    texts = [numbered(words[:count], repeats, 0) for count in (few, many)]
+    cost_few, cost_many = frame.pieces(texts)
+    return (cost_many - cost_few) / (many - few)

@@ -7,18 +7,17 @@ Source: Hsieh et al., "RULER: What's the Real Context Size of Your Long-Context 
 
 # No "from __future__ import annotations" in task modules that define dataclasses: lm-eval runs
 # a module before it registers it, and dataclasses look string annotations up in the registry.
-import itertools
 import random
 import uuid
-from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
-from harness.data.essays import Essays, load_essays
+from harness.data.essays import load_essays
 from harness.data.words import words
 from harness.framing import Frame, fill
 from harness.generation import Request, Sample, generate
+from harness.haystack import Haystack
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 NEEDLE = "One of the special magic {kind} for {key} is: {value}."
@@ -210,11 +209,11 @@ class Essay(Niah):
 
     def guess(self, budget: int) -> int:
         """Words that fit, by the essays' own running token counts."""
-        return Prose.of(self.frame).words_in(budget - self.fixed)
+        return Haystack.of(self.frame).words_in(budget - self.fixed)
 
     def sentences(self, units: int) -> list[str]:
         """Insert each needle at its depth in sentences."""
-        hay = Prose.of(self.frame).first(units)
+        hay = Haystack.of(self.frame).first(units)
         out = list(hay)
         for needle, depth in reversed(list(zip(self.needles, self.depths, strict=True))):
             out.insert(int(len(hay) * depth / 100), needle)
@@ -256,60 +255,6 @@ class Needles(Niah):
             ]
             self.pool += more
             self.sizes += self.frame.pieces([f"{sentence}\n" for sentence in more])
-
-
-@dataclass(frozen=True)
-class Prose:
-    """The essays as words with running token counts, repeated as often as needed.
-
-    Attributes
-    ----------
-    words
-        Every word once.
-    ends
-        For each sentence, the number of words up to its end.
-    tokens
-        For each word, the tokens up to its end.
-    """
-
-    words: tuple[str, ...]
-    ends: tuple[int, ...]
-    tokens: tuple[int, ...]
-
-    @classmethod
-    def of(cls, frame: Frame) -> "Prose":
-        """Measure the essays once a tokenizer."""
-        return _prose(frame, load_essays())
-
-    def words_in(self, tokens: int) -> int:
-        """Words whose running count stays within ``tokens``."""
-        whole, rest = divmod(max(0, tokens), self.tokens[-1])
-        return whole * len(self.words) + bisect_right(self.tokens, rest)
-
-    def first(self, count: int) -> list[str]:
-        """The first ``count`` words as sentences, the last one cut short where it must be."""
-        whole, rest = divmod(count, len(self.words))
-        every = self._sentences(len(self.words)) if whole else []
-        return every * whole + self._sentences(rest)
-
-    def _sentences(self, count: int) -> list[str]:
-        last = bisect_right(self.ends, count)
-        bounds = [0, *self.ends[:last]]
-        out = [" ".join(self.words[a:b]) for a, b in itertools.pairwise(bounds)]
-        tail = " ".join(self.words[bounds[-1] : count])
-        return [*out, tail] if tail else out
-
-
-@cache
-def _prose(frame: Frame, essays: Essays) -> Prose:
-    parts = [sentence.split() for sentence in essays.sentences]
-    every = [word for part in parts for word in part]
-    sizes = frame.pieces([f" {word}" for word in every])
-    return Prose(
-        words=tuple(every),
-        ends=tuple(itertools.accumulate(len(part) for part in parts)),
-        tokens=tuple(itertools.accumulate(sizes)),
-    )
 
 
 def insert(needles: list[str], hay: list[str], places: list[float]) -> list[str]:
