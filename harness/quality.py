@@ -103,10 +103,11 @@ class _Quality:
                 return self._refusal(prepared)
         pairs = [PreparedPair(pruned[p.prompt.text], p.continuation) for p in example.pairs]
         results = list(self.engine.loglikelihood(pairs))
+        receipt = results[0].receipt or pairs[0].context.receipt
         metrics = self.examples.score(example, [(r.logprob, r.is_greedy) for r in results])
         best = example.pairs[int(np.argmax([r.logprob for r in results]))].continuation
         return replace(
-            self._record(example, metrics, pairs[0].context.receipt),
+            self._record(example, metrics, receipt),
             text=self.context.tokenizer.decode(best),
             token_count=len(best),
             output_digest=_digest(best),

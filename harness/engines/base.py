@@ -89,12 +89,17 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class LogLikelihood:
-    """Sum of the continuation's log probabilities, and whether greedy decoding gives it."""
+    """Sum of the continuation's log probabilities, and whether greedy decoding gives it.
+
+    ``receipt`` is the context's as a prefill strategy completed it, or None, as in
+    :class:`Generation`.
+    """
 
     example_id: str
     logprob: float
     is_greedy: bool
     token_logprobs: tuple[float, ...] = ()
+    receipt: Receipt | None = None
 
 
 @runtime_checkable

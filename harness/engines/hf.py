@@ -23,6 +23,7 @@ from harness.engines.hf_model import (
 from harness.errors import ConfigError
 from harness.models.folders import digest_of
 from harness.prompts import PreparedPair, PreparedPrompt
+from harness.receipts import Receipt
 from harness.specprefill.vllm.modelinfo import read_config
 from harness.specprefill.vllm.refusals import check_target
 from harness.tokenizer import Tokenizer
@@ -57,7 +58,7 @@ class HfEngine:
     def __init__(self, spec: EngineSpec, model: Any, prefill: PrefillStrategy) -> None:
         self.spec = spec
         self.model = model
-        self._prefill = prefill
+        self._strategy = prefill
         self.tokenizer = Tokenizer.load(spec.target)
         self._eos = eos_ids(model)
         self._limit = position_range(model, spec)
@@ -122,9 +123,9 @@ class HfEngine:
             self._admit(pair.context, len(pair.continuation))
             with torch.inference_mode():
                 if context is None or pair.context is not known:
-                    known, context = pair.context, self._prefill(self.model, pair.context)
+                    known, context = pair.context, self._prefill(pair.context)
                 logits = self._continuation_logits(context, pair.continuation)
-                result = _likelihood(pair, logits)
+                result = _likelihood(pair, logits, context.receipt)
             yield result  # outside, or the caller's code would run in inference mode too
 
     def _continuation_logits(self, context: Prefilled, tokens: Sequence[int]) -> torch.Tensor:
@@ -147,7 +148,7 @@ class HfEngine:
         self._admit(prompt, sampling.max_tokens)
         decode = Decode(prompt, sampling, self.tokenizer, self._eos)
         with torch.inference_mode():
-            state = self._prefill(self.model, prompt)
+            state = self._prefill(prompt)
             decode.counters = {"positions_applied": 0, **state.facts}
             decode.receipt = state.receipt
             logits, position = state.logits, state.next_position
@@ -157,6 +158,14 @@ class HfEngine:
                 if prompt.positions is not None:
                     decode.counters["positions_applied"] += 1
         return decode
+
+    def _prefill(self, prompt: PreparedPrompt) -> Prefilled:
+        """Prefill by the engine's strategy; a prompt without instructions for it is not its own.
+
+        The reference (full prefill) is timed on its arm's engine, inside the arm's blocks.
+        """
+        prefill = self._strategy if prompt.directives else standard_prefill
+        return prefill(self.model, prompt)
 
     def _admit(self, prompt: PreparedPrompt, new_tokens: int) -> None:
         """Check a prompt against the target's range, in *original* positions."""
@@ -190,7 +199,7 @@ class HfEngine:
         self.close()
 
 
-def _likelihood(pair: PreparedPair, logits: torch.Tensor) -> LogLikelihood:
+def _likelihood(pair: PreparedPair, logits: torch.Tensor, receipt: Receipt | None) -> LogLikelihood:
     import torch
 
     wanted = torch.tensor(pair.continuation, dtype=torch.long, device=logits.device)
@@ -200,6 +209,7 @@ def _likelihood(pair: PreparedPair, logits: torch.Tensor) -> LogLikelihood:
         logprob=float(chosen.sum()),
         is_greedy=bool((logits.argmax(-1) == wanted).all()),
         token_logprobs=tuple(chosen.tolist()),
+        receipt=receipt,
     )
 
 

@@ -18,7 +18,7 @@ from harness.engines.base import EngineSpec, Generation, Sampling
 from harness.engines.hf import HfEngine
 from harness.methods import METHODS
 from harness.methods.base import Method, MethodContext
-from harness.prompts import PreparedPrompt, Prompt, Segments, Span
+from harness.prompts import PreparedPair, PreparedPrompt, Prompt, Segments, Span
 from harness.receipts import BudgetKind, Receipt, Status
 from harness.specprefill.hf_scorer import HfScorer
 from harness.tokenizer import Tokenizer
@@ -197,6 +197,26 @@ def test_leaves_global_state_alone(
     before = state()
     run(method, prompts[:1], context, base)
     assert state() == before
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_scores_continuations(
+    name: str, prompts: list[Prompt], context: MethodContext, base: EngineSpec
+) -> None:
+    """Log-likelihoods go on from the method's own prefill, with a complete receipt."""
+    options = {"keep": 0.5} if name in WHOLE_AT_ONE else {}
+    method = method_of(name, **options)
+    ((prepared, generation, _),) = run(method, prompts[:1], context, base)
+    continuations = generation.token_ids, (5, 6), generation.token_ids
+    pairs = [PreparedPair(prepared, tokens) for tokens in continuations]
+    greedy, other, again = _OPEN[method.engine_spec(base)].loglikelihood(pairs)
+    assert greedy.is_greedy
+    assert not other.is_greedy
+    assert again.logprob == pytest.approx(greedy.logprob, abs=1e-4)
+    assert greedy.logprob == pytest.approx(sum(generation.logprobs or ()), abs=1e-3)
+    receipt = greedy.receipt or prepared.receipt
+    assert receipt.keep_achieved is not None
+    assert receipt.cost.flops_share is not None
 
 
 @pytest.mark.parametrize("name", WHOLE_AT_ONE)
