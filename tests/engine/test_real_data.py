@@ -35,6 +35,7 @@ TASKS = {
 
 @pytest.mark.parametrize("name", TASKS)
 def test_real_rows_run_end_to_end(
+    *,
     name: str,
     smollm2_path: Path,
     vllm_engine: VllmEngine,
