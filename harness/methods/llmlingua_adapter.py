@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 Variant = Literal["llmlingua", "longllmlingua", "llmlingua2"]
 
-_STEP, _SHORTEST_STEP = 200, 8
-"""Tokens that LLMLingua compresses in one step: the package's default, and ours at least."""
+_STEP, _SHORT_STEP, _SHORTEST_STEP = 200, 24, 8
+"""Tokens that LLMLingua compresses in one step: the package's default; for small rooms; for short
+texts."""
 
 _CONTEXT_SURPLUS = 100
 """Tokens over the budget that the passage stage leaves (the package's default, "+100")."""
@@ -89,11 +90,19 @@ class Compressor:
                 question=question,
                 target_token=asked,
                 context_budget=f"*0+{room + _CONTEXT_SURPLUS}",
-                iterative_size=max(_SHORTEST_STEP, min(_STEP, room // 2)),
+                iterative_size=self._step(passages, room),
                 concate_question=False,
                 **_VARIANTS[self._variant],
             )
         return str(answer["compressed_prompt"])
+
+    def _step(self, passages: Sequence[str], room: int) -> int:
+        """Tokens a step: half of the room, within the package's 200, so that the room can be met.
+
+        Very short steps only cost time, but a text under one step would stay as it is.
+        """
+        tokens = sum(int(self._inner.get_token_length(text, False)) for text in passages)
+        return max(_SHORTEST_STEP, min(_STEP, max(room // 2, _SHORT_STEP), tokens // 4))
 
 
 class _TokenCounter:
