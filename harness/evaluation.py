@@ -25,6 +25,8 @@ from harness.methods.base import Method, MethodContext
 from harness.prompts import PreparedPair, PreparedPrompt, Prompt
 from harness.receipts import Status
 
+AT_ONCE = 256
+"""Prompts that a method prepares together."""
 DEFAULT_MAX_TOKENS = 256
 """lm-eval's own default where a task names no limit."""
 
@@ -134,11 +136,18 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
         for prompt in prompts:
             self._check(len(prompt.token_ids), max_tokens)
         context = replace(self.context, max_tokens=max_tokens)
-        for one in self.method.prepare(prompts, context):
-            self.statuses[str(one.receipt.status)] += 1
-            if one.receipt.status is Status.UNSUPPORTED:
-                raise HarnessError(f"{self.method.name}: {one.receipt.reason}")
-            yield one
+        for start in range(0, len(prompts), AT_ONCE):
+            for one in self.method.prepare(prompts[start : start + AT_ONCE], context):
+                self.statuses[str(one.receipt.status)] += 1
+                if one.receipt.status is Status.UNSUPPORTED:
+                    raise HarnessError(f"{self.method.name}: {one.receipt.reason}")
+                yield one
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop what methods keep per prompt: no prompt comes twice, and tasks can be large."""
+        for name in [n for n in self.context.resources if n.startswith("cache:")]:
+            del self.context.resources[name]
 
     def _check(self, tokens: int, new: int) -> None:
         """Refuse what the model's range cannot hold; cutting it would score another prompt."""

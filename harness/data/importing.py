@@ -15,7 +15,9 @@ MAX_FILE = 4 * 1024**3
 
 
 def import_path(path: Path) -> list[Installed]:
-    """Check a file, a zip archive or a folder of essays, and install what it holds.
+    """Check a file, a zip archive or a folder, and install what it holds.
+
+    A folder holds data files (LongBench's unpacked archive), or ``.txt`` essays.
 
     Everything is checked before anything is installed.
 
@@ -49,7 +51,8 @@ def install_parsed(source: Source, parsed: Parsed, *, origin: str) -> Installed:
 def _sources(path: Path) -> list[Source]:
     """The checked-in bytes behind a path: one file, an archive's members, a folder's essays."""
     if path.is_dir():
-        return [_folder(path)]
+        files = sorted(p for p in path.iterdir() if p.suffix in {".json", ".jsonl"})
+        return [_load(file) for file in files] or [_folder(path)]
     source = _load(path)
     if path.suffix == ".zip" or source.data.startswith(b"PK\x03\x04"):
         return list(unzip(source))
@@ -62,7 +65,7 @@ def _folder(path: Path) -> Source:
     """A folder of plain-text essays becomes one haystack, files in the order of their names."""
     files = sorted(p for p in path.glob("*.txt") if p.is_file())
     if not files:
-        raise DataError(f"{path}: a folder is imported as essays, and it holds no .txt files")
+        raise DataError(f"{path}: the folder holds no .json, .jsonl or .txt files")
     texts = [_load(file).text().strip() for file in files]
     return Source(f"{path.name}.txt", "\n\n".join(texts).encode())
 

@@ -93,6 +93,21 @@ def test_longbenchs_own_archive(tmp_path: Path) -> None:
     assert names == {"longbench_qasper", "longbench_qasper_e", "longbench_hotpotqa"}
 
 
+def test_an_unpacked_archive(tmp_path: Path) -> None:
+    """A folder of data files is imported whole, or not at all."""
+    rows = lines(*numbered(LONGBENCH, "_id"))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "qasper.jsonl").write_text(rows, encoding="utf-8")
+    bad = tmp_path / "in" / "qasper_e.jsonl"
+    bad.write_text(rows[:-9], encoding="utf-8")
+    with pytest.raises(DataError, match=r"qasper_e\.jsonl line 3"):
+        import_path(tmp_path / "in")
+    assert all_installed() == []
+    bad.write_text(rows, encoding="utf-8")
+    names = {one.name for one in import_path(tmp_path / "in")}
+    assert names == {"longbench_qasper", "longbench_qasper_e"}
+
+
 def test_gzip_and_folders(tmp_path: Path) -> None:
     """Lost-in-the-middle's .jsonl.gz is unpacked; a folder of texts is one haystack."""
     packed = tmp_path / "nq.jsonl.gz"
