@@ -165,7 +165,7 @@ def _metric(entry: Any) -> str:
 
 
 def list_tasks() -> list[TaskInfo]:
-    """Every task of ours, by group and then in the benchmark's order."""
+    """Every task of ours, by group and name."""
     tasks = [_info(raw, raw["_path"]) for raw in _own()]
     order = {name: rank for rank, name in enumerate(GROUPS)}
     return sorted(tasks, key=lambda t: (order.get(t.group, len(order)), t.name))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from harness.building import Builder, Example, Pair
 from harness.catalogue import FOREIGN, TaskInfo, from_file, require_data
+from harness.data.manifest import not_cached
 from harness.errors import ConfigError, DataError, HarnessError
 from harness.framing import Frame
 from harness.generation import DEFAULT_COUNT, DEFAULT_LENGTH, Request, TooShortError
+from harness.offline import offline
 from harness.paths import package_or_checkout
 from harness.tokenizer import Tokenizer
 
@@ -171,15 +174,21 @@ def min_length(
     return 1
 
 
-def load_task(task: TaskInfo, metadata: Mapping[str, Any]) -> Any:
-    """Instantiate the lm-eval task behind ``task`` with more metadata; quiet and offline."""
+def load_task(task: TaskInfo, metadata: Mapping[str, Any], *, download: bool = False) -> Any:
+    """Instantiate the lm-eval task behind ``task`` with more metadata, quietly.
+
+    Nothing is fetched unless ``download`` is set: a foreign task's data must be in the cache.
+    """
     from lm_eval.tasks import TaskManager
 
     # Its notices (function modules, metadata) are meant for lm-eval's own command line.
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     manager = TaskManager(include_defaults=False, metadata=dict(metadata))
     try:
-        loaded = next(iter(manager.load([str(task.path)])["tasks"].values()))
+        with nullcontext() if download else offline():
+            loaded = next(iter(manager.load([str(task.path)])["tasks"].values()))
+    except ConnectionError as error:
+        raise _task_error(task, error) if download else not_cached(task.name) from error
     except Exception as error:
         raise _task_error(task, error) from error
     unknown = [name for name, metric in _metrics(loaded).items() if metric is None]

@@ -37,15 +37,21 @@ def list_sets(json: Json = False) -> int:
 
 @app.command(epilog="Example:  harness data pull longbench squad")
 def pull(
-    names: Annotated[list[str], typer.Argument(help="Names of data sets, or longbench.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Data sets, longbench, or tasks of lm-eval's.")
+    ],
     json: Json = False,
 ) -> int:
     """Fetch data sets from their publishers, verify and install them. Resumes where it stopped."""
+    from harness.catalogue import TaskInfo
     from harness.data import pull as pulling
 
     done = []
     for one in pulling.resolve(names):
-        done += pulling.pull(one, _progress if sys.stderr.isatty() else None)
+        if isinstance(one, TaskInfo):
+            print(pulling.pull_task(one), file=sys.stderr)
+        else:
+            done += pulling.pull(one, _progress if sys.stderr.isatty() else None)
     return _report(done, json)
 
 

@@ -90,12 +90,6 @@ def all_installed() -> list[Installed]:
     return [one for one in found if one is not None]
 
 
-def installed_file(name: str) -> Path | None:
-    """Return the set's (first) file, or None where the set is absent."""
-    one = installed(name)
-    return None if one is None else one.folder / one.files[0].name
-
-
 def install(
     name: str,
     files: Mapping[str, bytes],

@@ -40,10 +40,6 @@ class DataSet:
     size: int | None = None
     archive: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready form."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @cache
 def manifest() -> dict[str, DataSet]:
@@ -74,4 +70,12 @@ def absent(task: str, names: Sequence[str]) -> DataError:
     return DataError(
         f"{task} needs data that are not here ({', '.join(names)}): "
         f"harness data pull {listed}, or harness data import FILE for a file you have"
+    )
+
+
+def not_cached(task: str) -> DataError:
+    """Return the error for a task of lm-eval's whose data are not in the hub's local cache."""
+    return DataError(
+        f"{task} needs data from the hub that are not in the local cache, and nothing is "
+        f"downloaded in a run: harness data pull {task}"
     )

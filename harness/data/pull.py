@@ -12,6 +12,8 @@ from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, Any
 
+from harness import foreign
+from harness.catalogue import TaskInfo, from_file
 from harness.data.archives import gunzip, unzip
 from harness.data.formats import Parsed, read
 from harness.data.importing import install_parsed
@@ -29,17 +31,22 @@ Progress = Callable[[str, int, int | None], None]
 """Called with the set's name, bytes received, and bytes in all where known."""
 
 
-def resolve(names: list[str]) -> list[DataSet]:
+def resolve(names: list[str]) -> list[DataSet | TaskInfo]:
     """Return the sets to pull; an archive's sets are pulled together, so each archive once.
 
-    ``longbench`` and ``longbench_e`` stand for the archive that holds them.
+    ``longbench`` and ``longbench_e`` stand for the archive that holds them. A task of lm-eval's
+    stands for its own data, which go to the hub's cache.
     """
     known = manifest()
-    found: dict[str, DataSet] = {}
+    found: dict[str, DataSet | TaskInfo] = {}
     for name in names:
         wanted = "longbench_hotpotqa" if name in {"longbench", "longbench_e"} else name
         if wanted not in known:
-            raise ConfigError(f"no data set '{name}'{nearest(name, [*known, 'longbench'])}")
+            paths = foreign.find(name)
+            if not paths:
+                raise ConfigError(f"no data set '{name}'{nearest(name, [*known, 'longbench'])}")
+            found.update({str(path): from_file(path) for path in paths})
+            continue
         one = known[wanted]
         if one.url is None:
             raise DataError(
@@ -48,6 +55,14 @@ def resolve(names: list[str]) -> list[DataSet]:
             )
         found.setdefault(one.archive or one.name, one)
     return list(found.values())
+
+
+def pull_task(task: TaskInfo) -> str:
+    """Let lm-eval fetch a task's data into the hub's cache; return the line that says so."""
+    from harness.examples import load_task
+
+    docs = len(load_task(task, {}, download=True).eval_docs)
+    return f"{task.name}: {docs} documents in the hub's cache"
 
 
 def pull(one: DataSet, progress: Progress | None = None) -> list[Installed]:

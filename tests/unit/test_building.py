@@ -175,6 +175,13 @@ def test_limits_take_examples_by_seed(smollm2: Tokenizer, tmp_path: Path) -> Non
     assert len({tuple(indices(seed)) for seed in range(6)}) > 1
 
 
+def test_a_run_downloads_nothing(smollm2: Tokenizer) -> None:
+    """A task of lm-eval's whose data are not cached fails at once, with the command to get them."""
+    (task,) = resolve(["arc_easy"])
+    with pytest.raises(DataError, match="harness data pull arc_easy"):
+        load_examples(task, length=None, seed=0, limit=1, tokenizer=smollm2, max_positions=4096)
+
+
 def test_perplexity_goes_to_lm_eval(smollm2: Tokenizer, tmp_path: Path) -> None:
     """A whole text has no score in [0, 1]; the line names the command that measures it."""
     body = (

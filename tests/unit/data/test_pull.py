@@ -15,7 +15,7 @@ import pytest
 from unit.data.files import LONGBENCH, MUSIQUE, lines, numbered
 
 from harness.data.library import all_installed, installed, sets_dir
-from harness.data.manifest import manifest
+from harness.data.manifest import DataSet, manifest
 from harness.data.pull import pull, resolve
 from harness.errors import ConfigError, DataError
 
@@ -145,6 +145,7 @@ def test_one_archive_brings_all_its_sets(hub: Hub) -> None:
         out.writestr("data/hotpotqa_e.jsonl", rows.replace('"qasper"', '"hotpotqa"'))
     hub.content = buffer.getvalue()
     (one,) = resolve(["longbench", "longbench_qasper", "longbench_e"])
+    assert isinstance(one, DataSet)
     assert {s.name for s in pull(one)} == {"longbench_qasper", "longbench_hotpotqa_e"}
     assert hub.ranges == [None]
 
