@@ -167,10 +167,12 @@ def test_lm_eval_runs_a_users_task(
 ) -> None:
     """lm-eval's own evaluator takes the bridge as any of its models."""
     from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
 
     found = simple_evaluate(
         model=bridge(SpecPrefill(SpecPrefillConfig(keep=0.3)), smollm2),
         tasks=[str(write_task(tmp_path, body))],
+        task_manager=TaskManager(include_defaults=False),  # indexing all of them takes seconds
         limit=4,
         bootstrap_iters=0,
     )
