@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from harness.errors import DataError
+
+HUB = "https://huggingface.co"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,12 @@ def manifest() -> dict[str, DataSet]:
             sets[name] = DataSet(name=name, archive=archive, **shared)
     sets |= {name: DataSet(name=name, **entry) for name, entry in raw["sets"].items()}
     return sets
+
+
+def address(one: DataSet) -> str | None:
+    """Where a set is fetched from; ``HF_ENDPOINT`` names another hub, as everywhere."""
+    hub = os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
+    return None if one.url is None else one.url.replace("{hub}", hub)
 
 
 def licence_of(name: str) -> str:

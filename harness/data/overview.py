@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.data.formats import TITLES
 from harness.data.library import Installed, all_installed, installed, verify
-from harness.data.manifest import manifest
+from harness.data.manifest import DataSet, address, manifest
 from harness.errors import DataError
 
 
@@ -19,7 +19,7 @@ def overview() -> list[dict[str, Any]]:
 
 def _row(name: str, one: Installed | None) -> dict[str, Any]:
     known = manifest().get(name)
-    source = one.source if one else (known.url or known.homepage if known else "")
+    source = one.source if one else (known.homepage if known else "")
     return {
         "name": name,
         "title": known.title if known else TITLES.get(one.format if one else "", name),
@@ -31,14 +31,17 @@ def _row(name: str, one: Installed | None) -> dict[str, Any]:
         "files": [
             {"name": f.name, "size": f.size, "sha256": f.sha256} for f in (one.files if one else ())
         ],
-        "pull": None
-        if known is None
-        else {
-            "url": known.url,
-            "sha256": known.sha256,
-            "git_blob": known.git_blob,
-            "size": known.size,
-        },
+        "pull": None if known is None else _pull(known),
+    }
+
+
+def _pull(known: DataSet) -> dict[str, Any]:
+    """What ``harness data pull`` fetches and compares."""
+    return {
+        "url": address(known),
+        "sha256": known.sha256,
+        "git_blob": known.git_blob,
+        "size": known.size,
     }
 
 

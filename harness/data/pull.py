@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -18,12 +17,11 @@ from harness.data.archives import gunzip, unzip
 from harness.data.formats import Parsed, read
 from harness.data.importing import install_parsed
 from harness.data.library import Installed, sets_dir
-from harness.data.manifest import DataSet, manifest
+from harness.data.manifest import DataSet, address, manifest
 from harness.data.strict import Source
 from harness.errors import ConfigError, DataError
 from harness.suggest import nearest
 
-HUB = "https://huggingface.co"
 BLOCK = 1024**2
 TIMEOUT_S = 30
 
@@ -73,8 +71,8 @@ def pull(one: DataSet, progress: Progress | None = None) -> list[Installed]:
     DataError
         No connection, a wrong digest, or content that does not check.
     """
-    assert one.url is not None
-    url = one.url.replace("{hub}", os.environ.get("HF_ENDPOINT", HUB).rstrip("/"))
+    url = address(one)
+    assert url is not None  # resolve() has refused it
     part = sets_dir() / ".pull" / f"{one.archive or one.name}.part"
     stated = _fetch(one, url, part, progress)
     data = part.read_bytes()
