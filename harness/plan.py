@@ -103,9 +103,9 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
     check_target(base)
     load = partial(_load, config, tokenizer=tokenizer, max_positions=models.max_positions)
     loaded = [
-        (load(task, length, seed), None if task is None else length, seed)
+        (load(task, length, seed), length, seed)
         for task in tasks
-        for length in config.length
+        for length in _lengths(config, task)
         for seed in config.seed
     ]
     base = replace(base, max_model_len=_engine_length(loaded, models.max_positions))
@@ -160,10 +160,20 @@ def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
     return ready, notices
 
 
+def _lengths(config: RunConfig, task: TaskInfo | None) -> tuple[int | None, ...]:
+    """Lengths to run a task at; None is as long as its data are, up to the model's range.
+
+    Prompts that are not made to a length are cut to one only where the user gave it.
+    """
+    if task is None:
+        return (None,)
+    return config.length if task.sized or "length" in config.model_fields_set else (None,)
+
+
 def _load(
     config: RunConfig,
     task: TaskInfo | None,
-    length: int,
+    length: int | None,
     seed: int,
     *,
     tokenizer: Tokenizer,
