@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,11 @@ from pathlib import PurePosixPath
 
 from harness.data.strict import Source
 from harness.errors import DataError
+
+BROKEN = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, RuntimeError,
+)  # fmt: skip
+"""What the standard library raises on damaged archives; NotImplementedError is a RuntimeError."""
 
 MAX_MEMBERS = 1000
 MAX_BYTES = 4 * 1024**3
@@ -33,7 +39,7 @@ def unzip(source: Source) -> Iterator[Source]:
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(source.data))
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+    except BROKEN as error:
         raise DataError(f"{source.name}: a damaged zip archive ({error})") from error
     with archive:
         members = [m for m in archive.infolist() if not m.is_dir() and not _litter(m.filename)]
@@ -87,7 +93,7 @@ def _read(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes
     try:
         with archive.open(member) as stream:
             data = stream.read(member.file_size + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+    except BROKEN as error:
         raise DataError(f"{where}: damaged ({error})") from error
     if len(data) != member.file_size:
         raise DataError(f"{where}: not as long as the archive says")
@@ -100,7 +106,7 @@ def gunzip(source: Source) -> Source:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(source.data)) as stream:
             data = stream.read(limit + 1)
-    except (OSError, EOFError, zlib.error) as error:
+    except BROKEN as error:
         raise DataError(f"{source.name}: a damaged gzip file ({error})") from error
     if len(data) > limit:
         raise DataError(f"{source.name}: unpacks to over {MAX_RATIO} times its size, like a bomb")
