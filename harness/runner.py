@@ -8,7 +8,7 @@ rates; latency runs on a subset, one request at a time, with nothing kept (DESIG
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,7 @@ from harness.methods.base import MethodContext
 from harness.plan import Plan, PlannedCell, Workload
 from harness.progress import RunProgress
 from harness.quality import run_quality
+from harness.rates import measure_rates
 from harness.records import CellStatus
 from harness.specprefill.scorer import Scorer
 from harness.store import Store
@@ -70,18 +71,19 @@ class _Run:
             except HarnessError as error:
                 self._fail([c for c in self.plan.cells if c.spec == spec], error)
                 return
+            rates = self._rates(spec, engine, scorer)
             # Handles that methods make (a retriever, a compressor) live as long as the engine.
             handles: dict[str, object] = {}
             for workload in self.plan.workloads:
                 kept = dict(handles)
                 for cell in _most_work_first(workload, spec):
-                    context = self._context(cell, workload, scorer, kept)
+                    context = self._context(cell, workload, scorer, kept, rates)
                     self._attempt(cell, partial(self._quality, cell, context, engine))
                 handles = uncached(kept)
             self.work.unsupported = frozenset(self.store.unsupported_reasons())
             for workload in self.plan.workloads:
                 for cell in _most_work_first(workload, spec):
-                    context = self._context(cell, workload, scorer, handles)
+                    context = self._context(cell, workload, scorer, handles, rates)
                     self._attempt(cell, partial(self._latency, cell, context, engine))
 
     def _open(self, spec: EngineSpec, stack: ExitStack) -> tuple[Engine, Scorer | None]:
@@ -102,12 +104,27 @@ class _Run:
         stack.callback(scorer.close)
         return engine, scorer
 
+    def _rates(
+        self, spec: EngineSpec, engine: Engine, scorer: Scorer | None
+    ) -> Mapping[str, float] | None:
+        """Measure prefill rates where an arm of this engine asks for them."""
+        cells = [cell for cell in self.plan.cells if cell.spec == spec]
+        if scorer is None or not any(getattr(c.method, "wants_rates", False) for c in cells):
+            return None
+        self.progress.say("measuring prefill rates for the break-even guard")
+        longest = max(
+            (e.prompt for w in self.plan.workloads for e in w.examples.examples),
+            key=lambda prompt: len(prompt.token_ids),
+        )
+        return measure_rates(engine, scorer, longest)
+
     def _context(
         self,
         cell: PlannedCell,
         workload: Workload,
         scorer: Scorer | None,
         resources: dict[str, object],
+        rates: Mapping[str, float] | None,
     ) -> MethodContext:
         return MethodContext(
             tokenizer=self.plan.tokenizer,
@@ -116,6 +133,7 @@ class _Run:
             max_positions=self.plan.models.max_positions,
             max_tokens=workload.max_tokens,
             method_seed=cell.record.method_seed,
+            rates=rates,
             resources=resources,
         )
 

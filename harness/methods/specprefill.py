@@ -63,6 +63,12 @@ class SpecPrefill:
 
     config: SpecPrefillConfig = field(default_factory=SpecPrefillConfig)
 
+    @property
+    def wants_rates(self) -> bool:
+        """Whether the break-even guard needs rates that its options do not give."""
+        config = self.config
+        return config.break_even and None in (config.scorer_rate, config.target_rate)
+
     def engine_spec(self, base: EngineSpec) -> EngineSpec:
         """Return ``base``: any engine that honours positions."""
         return base

@@ -233,3 +233,16 @@ def test_an_unsupported_arm_is_settled_once(tmp_path: Path) -> None:
         assert cell.status is CellStatus.UNSUPPORTED
         assert "evidence" in str(cell.reason)
         assert Outstanding.of(plan, store).requests == 0
+
+
+@pytest.mark.parametrize(("safety", "status"), [(1.2, "active"), (6.0, "skipped_break_even")])
+def test_the_break_even_guard_uses_measured_rates(
+    tmp_path: Path, safety: float, status: str
+) -> None:
+    """The fake speculator costs a fifth of the target: worth it at 1.2, not at six times that."""
+    arm = {"method": "specprefill", "break_even": True, "safety": safety}
+    config = CONFIG.model_copy(update={"arms": {"guarded": arm}, "keep": (0.1,), "limit": 1})
+    run(build_plan(config), tmp_path)
+    with Store.open(tmp_path) as store:
+        (cell,) = (cell for cell in store.cells() if cell.method == "specprefill")
+        assert {str(q.receipt.status) for q in store.quality(cell.cell_id)} == {status}
