@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.errors import ConfigError
-from harness.stats.latency import Shift, hodges_lehmann
+from harness.stats.latency import MIN_BLOCKS, Shift, hodges_lehmann
 
 if TYPE_CHECKING:
     from harness.engines.base import Generation
@@ -266,9 +266,15 @@ def to_text(rows: Sequence[Row]) -> str:
         )
     lines += [
         "Acceptance is a proxy: the verifier's hidden state stands on approximate keys and values.",
-        f"{rows[0].runs} prompts a row, Hodges–Lehmann estimates with 95 % intervals.",
+        f"{rows[0].runs} prompts a row, Hodges–Lehmann estimates; {_intervals(rows[0])}.",
     ]
     return "\n".join(lines)
+
+
+def _intervals(row: Row) -> str:
+    if row.speedup.low is None:
+        return f"too few prompts for intervals, which need {MIN_BLOCKS}"
+    return "95 % intervals in brackets"
 
 
 def _shown(shift: Shift, digits: int) -> str:

@@ -36,14 +36,16 @@ def calibration_sequences(
     """
     text = _prose() if path is None else _read(path)
     wanted = FIT_TOKENS + HELD_OUT_TOKENS
-    # No token of a real vocabulary spans more than a few characters; most of the text is not
-    # needed, and a short piece tokenizes fast.
-    ids = tokenizer.encode(text[: wanted * 16])
+    ids: list[int] = []
+    for paragraph in text.split("\n\n"):
+        ids += tokenizer.encode(paragraph + "\n\n")
+        if len(ids) >= wanted:
+            break
     if len(ids) < wanted:
         raise ConfigError(
             f"calibration needs {wanted} tokens, {path or 'the built-in text'} has {len(ids)}"
         )
-    sequences = [ids[i : i + SEQUENCE] for i in range(0, wanted, SEQUENCE)]
+    sequences = [tuple(ids[i : i + SEQUENCE]) for i in range(0, wanted, SEQUENCE)]
     fit = FIT_TOKENS // SEQUENCE
     digest = hashlib.sha256(repr(ids[:wanted]).encode()).hexdigest()
     return sequences[:fit], sequences[fit:], digest

@@ -79,6 +79,7 @@ def test_the_report_shows_quality_beside_acceptance(rows: list[Row]) -> None:
     text = to_text(rows)
     assert "identity" in text
     assert "proxy" in text
+    assert "95 % intervals" in text
     assert sum(line.split()[:1] == ["400"] for line in text.splitlines()) == 2
     plain = json.loads(json.dumps([row.to_json() for row in rows]))
     assert plain[0]["ttft_ms"]["low"] is not None
