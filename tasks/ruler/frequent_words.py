@@ -7,6 +7,7 @@ Source: arXiv 2404.06654, and NVIDIA/RULER's freq_words_extraction settings.
 import math
 import random
 import string
+from bisect import bisect_right
 from typing import Any
 
 from harness.framing import Frame
@@ -70,11 +71,14 @@ class FrequentWords:
     def guess(self, budget: int) -> int:
         """Words that fit, by the vocabulary's token counts."""
         room = max(budget - self.frame.count(HEAD + TAIL, PREFIX), self.low)
-        counts = self.counts(room)
-        sizes = self.frame.pieces([f" {word}" for word in self.vocabulary[: len(counts)]])
-        tokens = sum(c * s for c, s in zip(counts, sizes, strict=True))
-        self.unit = tokens / room
-        return int(room / self.unit)
+        ranks = len(self.counts(room))  # no word takes less than a token
+        sizes = self.frame.pieces([f" {word}" for word in self.vocabulary[:ranks]])
+
+        def tokens(units: int) -> int:
+            return sum(c * s for c, s in zip(self.counts(units), sizes, strict=False))
+
+        self.unit = max(1.0, tokens(room) / room)
+        return max(self.low, bisect_right(range(room), room, key=tokens) - 1)
 
     def coded(self, units: int) -> str:
         """The coded text."""
