@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 BASELINE = ROOT / "results" / "gate" / str(machine()["class"]) / "ruler_niah_single_1.json"
 RUN = [
     "run", "--preset", "smollm2", "--task", "ruler_niah_single_1", "--keep", "0.1",
-    "--length", "1024", "--limit", "30", "--latency-samples", "1",
+    "--length", "1024", "--limit", "30", "--seed", "4", "--latency-samples", "1",
 ]  # fmt: skip
 
 
