@@ -8,7 +8,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from harness.data.readers import read_set
@@ -25,8 +25,8 @@ TAIL = (
     "output any other words.\n\nQuestion: {question}"
 )
 PREFIX = "Answer:"
-TRIES = 400
-"""Distractors looked at, beyond those that fit anyway, to fill the last gap."""
+SPARE = 30
+"""Distractors to choose from, beyond those that fit, to fill the last gap."""
 FEWEST = 5
 """Documents in the smallest prompt: with fewer there would be little to search through."""
 
@@ -88,7 +88,9 @@ def that_fit(
     for question in questions:
         rng = rng_for(name, request.seed, len(chosen))
         sample = Answering(sizes, question, request, rng)
-        smallest.append(request.frame.count(sample.text(0), PREFIX))
+        # Only near the limit is the estimate not enough.
+        near = 0.9 * length < sample.least
+        smallest.append(request.frame.count(sample.text(0), PREFIX) if near else sample.least)
         if smallest[-1] <= length:
             chosen.append(question)
         if len(chosen) == request.count:
@@ -184,15 +186,22 @@ class Answering:
 
     def guess(self, budget: int) -> int:
         """The room beside the documents that are always there."""
-        return max(0, budget - self.request.frame.count(self.text(0), PREFIX))
+        return max(0, budget - self.least)
+
+    @cached_property
+    def least(self) -> int:
+        """About how many tokens the documents that are always there make."""
+        frame = self.request.frame
+        return frame.count(HEAD + self.tail, PREFIX) + sum(map(self.sizes.of, self.documents(0)))
 
     def _distractors(self, room: int) -> list[int]:
         """More distractors that fill the room."""
         if room not in self._chosen:
-            at, total, taken = len(self.needed), 0, 0
-            while total <= room or taken < TRIES:
+            at, total, taken, spare = len(self.needed), 0, 0, 0
+            while spare < SPARE:
                 if at + taken == len(self.others) and not self._draw():
                     break
+                spare += total > room
                 total += self.sizes.of(self.others[at + taken])
                 taken += 1
             if total < room:
@@ -257,6 +266,6 @@ class Sizes:
     def of(self, index: int) -> int:
         """Tokens of paragraph ``index``."""
         if index not in self.known:
-            text = f"Document 10:\n{self.corpus.paragraphs[index]}\n\n"
+            text = f"\n\nDocument 10:\n{self.corpus.paragraphs[index]}"
             self.known[index] = self.frame.pieces([text])[0]
         return self.known[index]
