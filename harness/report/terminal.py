@@ -51,9 +51,51 @@ def render_table(summary: Mapping[str, Any], console: Console) -> None:
         console.print(_table(rows, marks, "\n" if console.width < WIDE else " "))
     else:
         _print_blocks(rows, marks, console)
+    for line in category_lines(summary):
+        console.print(_text(line))
     console.print(_text(LEGEND, "dim"))
     for remark, number in marks.items():
         console.print(_text(f"({number}) {remark}", "dim"))
+
+
+def category_lines(summary: Mapping[str, Any]) -> list[str]:
+    """One line a category and length with each arm's mean, where a group has several categories.
+
+    An average over a benchmark never stands without these parts.
+    """
+    means = summary.get("categories", [])
+    spread: dict[str, set[str]] = {}
+    for mean in means:
+        spread.setdefault(mean["group"], set()).add(mean["category"])
+    lines = []
+    for (group, category, length), block in groupby(
+        means_in_order(means), key=lambda m: (m["group"], m["category"], m["length"])
+    ):
+        if len(spread[group]) < 2:
+            continue
+        members = list(block)
+        arms = [f"{m['arm']} {_mean_and_delta(m)}" for m in members]
+        size = "" if length is None else f" @ {length:,}"
+        floor = ", floor" if members[0]["floor"] else ""
+        tasks = len(members[0]["tasks"])
+        name = category.replace("_", " ")
+        unit = "task" if tasks == 1 else "tasks"
+        lines.append(f"{group} {name}{size} ({tasks} {unit}{floor}): {'; '.join(arms)}")
+    return ["Mean by category:", *lines] if lines else []
+
+
+def means_in_order(means: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Means with the arms of one category and length side by side."""
+    order: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for mean in means:
+        key = (mean["group"], mean["category"], mean["length"])
+        order.setdefault(key, []).append(mean)
+    return [mean for members in order.values() for mean in members]
+
+
+def _mean_and_delta(mean: Mapping[str, Any]) -> str:
+    delta = mean["delta"]
+    return f"{mean['score']:.3f}" + ("" if delta is None else f" (Δ {delta:+.3f})")
 
 
 def _table(rows: Sequence[Row], marks: Mapping[str, int], joint: str) -> Table:

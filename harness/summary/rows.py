@@ -157,8 +157,15 @@ class RunSummary:
     arms: tuple[ArmRow, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return ``{"run", "path", "arms": […]}`` as ``harness run --json`` prints it."""
-        return {"run": self.run, "path": self.path, "arms": [row.to_json() for row in self.arms]}
+        """Return ``{"run", "path", "arms": […], "categories": […]}``, as ``--json`` prints it."""
+        from harness.summary.categories import category_means
+
+        return {
+            "run": self.run,
+            "path": self.path,
+            "arms": [row.to_json() for row in self.arms],
+            "categories": _finite(category_means(self.arms)),
+        }
 
     def dumps(self) -> str:
         """Return one line of strict JSON: no NaN, no infinity, text as it is."""

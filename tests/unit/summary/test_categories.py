@@ -1,0 +1,62 @@
+"""Means by category: unweighted, floor tasks apart, printed where a group has several."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic import Arm, Task, build_store
+
+from harness.report.terminal import category_lines
+from harness.store import Store
+from harness.summary import summarize
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """Two retrieval tasks of unlike size, and a tracking task that the model cannot do."""
+    folder = tmp_path_factory.mktemp("categories")
+    tasks = [
+        Task(name="easy", n=10, category="retrieval"),
+        Task(name="hard", n=30, category="retrieval"),
+        Task(name="impossible", n=10, category="tracking"),
+    ]
+    rates = {"easy": 1.0, "hard": 0.5, "impossible": 0.0}
+
+    def score(arm: str, task: str, index: int) -> float:
+        right = index < rates[task] * (30 if task == "hard" else 10)
+        return float(right and (arm == "full" or index % 2 == 0))
+
+    build_store(folder / "run", tasks=tasks, arms=[Arm()], score=score, blocks=1)
+    with Store.open(folder / "run") as opened:
+        return summarize(opened).to_json()
+
+
+def test_tasks_weigh_alike(summary: dict) -> None:
+    """The mean of 1.0 and 0.5 is 0.75, however many examples each task has."""
+    full = next(
+        m for m in summary["categories"] if m["arm"] == "full" and m["category"] == "retrieval"
+    )
+    assert full["score"] == pytest.approx(0.75)
+    assert full["delta"] is None
+    assert full["tasks"] == ["easy", "hard"]
+
+
+def test_a_category_of_floor_tasks_is_shown_as_such(summary: dict) -> None:
+    """A category that the model cannot do is there, marked, and not mistaken for a loss."""
+    means = [m for m in summary["categories"] if m["category"] == "tracking"]
+    assert means
+    assert all(m["floor"] for m in means)
+
+
+def test_the_terminal_prints_a_line_a_category(summary: dict) -> None:
+    """Each category has its line with every arm; the floor one says so."""
+    head, *lines = category_lines(summary)
+    assert head == "Mean by category:"
+    assert len(lines) == 2
+    assert "full 0.750" in lines[0]
+    assert "floor" in lines[1]
+
+
+def test_one_category_needs_no_line() -> None:
+    """A group with one category has its pooled row already."""
+    mean = {"group": "g", "category": "c", "length": None, "arm": "full"}
+    assert category_lines({"categories": [mean]}) == []
