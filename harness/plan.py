@@ -19,6 +19,7 @@ from harness.engines.base import EngineSpec
 from harness.errors import ConfigError
 from harness.methods.base import Method
 from harness.records import SCHEMA_VERSION, CellRecord
+from harness.suggest import nearest
 from harness.variants import REFERENCE, Variant, expand_arms
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
         for length in _lengths(config, task)
         for seed in config.seed
     ]
+    if config.query_from:
+        field = config.query_from
+        loaded = [(_with_queries(found, field), size, seed) for found, size, seed in loaded]
     base = replace(base, max_model_len=_engine_length(loaded, models.max_positions))
     builder = _CellBuilder(config, models, variants, base)
     workloads = tuple(
@@ -127,6 +131,28 @@ def _engine_length(
         for e in examples.examples
     )
     return min(-(-longest // _ROUND) * _ROUND, max_positions)
+
+
+def _with_queries(examples: TaskExamples, field: str) -> TaskExamples:
+    """Take the question from a field of each document, where the task names none itself.
+
+    Raises
+    ------
+    ConfigError
+        A document has no such field.
+    """
+    found = []
+    for example in examples.examples:
+        if example.prompt.query is None:
+            if not isinstance(example.doc.get(field), str):
+                raise ConfigError(
+                    f"--query-from {field}: no text of that name in {example.record.example_id}"
+                    f"{nearest(field, map(str, example.doc))}"
+                )
+            prompt = replace(example.prompt, query=example.doc[field])
+            example = replace(example, prompt=prompt)  # noqa: PLW2901
+        found.append(example)
+    return replace(examples, examples=found)
 
 
 def _data_digest(examples: TaskExamples) -> str:

@@ -41,6 +41,10 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
     target: Annotated[str | None, typer.Option(help="Target model: folder or hub name.")] = None,
     speculator: Annotated[str | None, typer.Option(help="Speculator: folder or hub name.")] = None,
     data: Annotated[Path | None, typer.Option(help="JSONL of your own instead of a task.")] = None,
+    query_from: Annotated[
+        str | None,
+        typer.Option(help="Field of the data that holds the question, if none is known."),
+    ] = None,
     engine: Annotated[str, typer.Option(help="vllm, hf (transformers) or fake (no model).")] = (
         "vllm"
     ),
@@ -90,6 +94,7 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
         "target": target,
         "speculator": speculator,
         "data": None if data is None else str(data),
+        "query_from": query_from,
         "engine": engine,
         "dtype": dtype,
         "reference": not no_reference,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -246,3 +247,19 @@ def test_the_break_even_guard_uses_measured_rates(
     with Store.open(tmp_path) as store:
         (cell,) = (cell for cell in store.cells() if cell.method == "specprefill")
         assert {str(q.receipt.status) for q in store.quality(cell.cell_id)} == {status}
+
+
+def test_a_question_from_a_field_of_the_data(tmp_path: Path) -> None:
+    """--query-from gives retrievers a question where the task names none itself."""
+    row = {"prompt": "Where is the mill, of all places?", "answers": ["river"]}
+    (tmp_path / "d.jsonl").write_text(json.dumps(row) + "\n")
+    config = CONFIG.model_copy(
+        update={"data": str(tmp_path / "d.jsonl"), "arms": {"random": {}}, "query_from": None}
+    )
+    (workload,) = build_plan(config).workloads
+    doc = workload.examples.examples[0].doc
+    (field,) = (name for name, value in doc.items() if value == row["prompt"])
+    (workload,) = build_plan(config.model_copy(update={"query_from": field})).workloads
+    assert workload.examples.examples[0].prompt.query == row["prompt"]
+    with pytest.raises(ConfigError, match="--query-from nothing: no text of that name"):
+        build_plan(config.model_copy(update={"query_from": "nothing"}))
