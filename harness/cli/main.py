@@ -34,6 +34,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 def main() -> None:
     """Entry point: run one verb and exit with its code (DESIGN.md, rules 9 and 10)."""
+    # OpenMP reads this when torch is imported. Threads that spin while they wait slow down the
+    # other engine that shares the cores (docs/performance.md).
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     words = sys.argv[1:]
     debug = "--debug" in words or bool(os.environ.get("HARNESS_DEBUG"))
     code = _guarded([word for word in words if word != "--debug"], debug)
