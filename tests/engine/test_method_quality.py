@@ -18,7 +18,7 @@ from harness.methods.base import MethodContext
 from harness.specprefill.hf_scorer import HfScorer
 from harness.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 LENGTH, EXAMPLES, KEEP = 1536, 6, 0.1
 
