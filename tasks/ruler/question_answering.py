@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from harness.data.library import Installed, installed
 from harness.data.readers import read_set
 from harness.errors import DataError
 from harness.framing import Frame, fill
@@ -105,9 +106,13 @@ def numbered(paragraphs: Iterable[str]) -> str:
     return "\n\n".join(f"Document {i}:\n{text}" for i, text in enumerate(paragraphs, 1))
 
 
-@lru_cache(maxsize=2)
 def load(source: str) -> Corpus:
-    """Read an installed data set."""
+    """Read an installed data set; once a process, until another is installed in its place."""
+    return _load(source, installed(source))
+
+
+@lru_cache(maxsize=2)
+def _load(source: str, _: Installed | None) -> Corpus:
     rows = read_set(source)
     return {"squad": squad, "hotpotqa": hotpotqa}[source](rows)
 

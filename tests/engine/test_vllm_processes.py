@@ -40,8 +40,14 @@ def folder(tmp_path: Path) -> Path:
 
 def children() -> set[int]:
     """Processes below this one, without Python's own resource tracker."""
-    below = psutil.Process().children(recursive=True)
-    return {child.pid for child in below if "resource_tracker" not in " ".join(child.cmdline())}
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if "resource_tracker" not in " ".join(child.cmdline()):
+                found.add(child.pid)
+        except psutil.Error:  # it has ended, or is a zombie that nobody has waited for yet
+            continue
+    return found
 
 
 def gone(pids: list[int], seconds: float) -> bool:
