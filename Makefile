@@ -2,7 +2,7 @@
 # make test    sets everything up, then passes the tests (make test-all adds the long ones)
 # make help    the rest
 .DEFAULT_GOAL := setup
-.PHONY: help setup dev demo test test-all unit lint format bench clean
+.PHONY: help setup dev demo test test-all unit lint format gate bench clean
 
 harness := .venv/bin/harness
 pytest := .venv/bin/python -m pytest
@@ -15,6 +15,7 @@ help:
 	@echo 'make unit      the tests that need no engine'
 	@echo 'make lint      ruff and mypy'
 	@echo 'make format    ruff format'
+	@echo 'make gate      real runs against the committed baseline; a broken selector must fail'
 	@echo 'make bench     the TTFT benchmark behind docs/performance.md'
 	@echo 'make clean     remove .venv and caches, keep results'
 
@@ -52,6 +53,9 @@ lint: dev
 format: dev
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
+
+gate: dev
+	$(pytest) tests/e2e/test_self_gate.py
 
 bench: setup
 	$(harness) bench ttft --target-config llama-3.2-1b --load dummy --length 4096 --keep 0.1 --look-ahead 8
