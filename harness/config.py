@@ -23,6 +23,11 @@ from harness.suggest import nearest
 
 DEFAULT_PRESET = "smollm2-padded"
 DEFAULT_LENGTH = 2048
+DEFAULT_EXAMPLES = 12
+"""Examples over all tasks, lengths and seeds of a run without a limit, at least one of each: with
+full prefill beside SpecPrefill on the padded embedded model a few minutes on two CPU cores."""
+DEFAULT_BLOCKS = 6
+"""Latency blocks over the tasks of a group at one length: the fewest that give an interval."""
 
 
 def _as_list(value: Any) -> Any:
@@ -47,7 +52,8 @@ class RunConfig(BaseModel):
 
     The command line and sweep files both become this. ``arms`` maps an arm's display name to its
     options; the key ``method`` in them names the method or arm file it stands on (default: the
-    name itself). ``limit`` and ``latency_samples`` count examples per task, length and seed.
+    name itself). ``limit`` and ``latency_samples`` count examples per task, length and seed; left
+    out, they are what a first look takes (:data:`DEFAULT_EXAMPLES`, :data:`DEFAULT_BLOCKS`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -61,8 +67,8 @@ class RunConfig(BaseModel):
     seed: Ints = (0,)
     method_seed: Ints = (0,)
     sample_seed: int = 0
-    limit: int = Field(default=2, ge=1)
-    latency_samples: int = Field(default=1, ge=0)
+    limit: int | None = Field(default=None, ge=1)
+    latency_samples: int | None = Field(default=None, ge=0)
     preset: str | None = None
     target: str | None = None
     speculator: str | None = None

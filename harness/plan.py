@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.config import RunConfig, canonical_digest
+from harness.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig, canonical_digest
 from harness.engines import check_target
 from harness.engines.base import EngineSpec
 from harness.errors import ConfigError
@@ -74,6 +74,21 @@ class Plan:
         """Return the workload a cell belongs to."""
         return next(w for w in self.workloads if cell in w.cells)
 
+    def latency_samples(self, workload: Workload) -> int:
+        """Examples of a workload to time: as asked, else its part of its group's blocks."""
+        asked = self.config.latency_samples
+        if asked is not None:
+            return asked
+        first = workload.cells[0].record
+        fellows = [
+            other
+            for other in self.workloads
+            if (other.cells[0].record.group, other.cells[0].record.length)
+            == (first.group, first.length)
+        ]
+        share, rest = divmod(DEFAULT_BLOCKS, len(fellows))
+        return share + (fellows.index(workload) < rest)
+
     def reference_of(self, cell: PlannedCell) -> PlannedCell | None:
         """Return the full-prefill cell that a cell's deltas refer to, or None."""
         wanted = cell.record.reference_cell_id
@@ -98,6 +113,7 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
 
     variants = expand_arms(config, overrides)
     tasks, notices = _tasks(config)
+    config = _with_limit(config, tasks)
     models = resolve(config.preset, config.target, config.speculator)
     tokenizer = Tokenizer.load(str(models.target))
     base = EngineSpec(config.engine, str(models.target), config.dtype, models.max_positions)
@@ -119,6 +135,14 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
         for examples, length, seed in loaded
     )
     return Plan(config, models, tokenizer, workloads, tuple(notices), base.max_model_len)
+
+
+def _with_limit(config: RunConfig, tasks: Sequence[TaskInfo | None]) -> RunConfig:
+    """Spread the examples of a first look over the tasks; a user's own rows are all run."""
+    if config.limit is not None or config.data is not None:
+        return config
+    parts = len(tasks) * len(config.length) * len(config.seed)
+    return config.model_copy(update={"limit": max(1, DEFAULT_EXAMPLES // parts)})
 
 
 def _engine_length(

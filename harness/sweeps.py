@@ -82,7 +82,7 @@ def estimate_plan(plan: Plan) -> dict[str, Any]:
         for cell in workload.cells:
             record = cell.record
             share = record.keep if record.keep is not None and record.improves_ttft else 1.0
-            timed = lengths[: plan.config.latency_samples] if record.reference_cell_id else []
+            timed = lengths[: plan.latency_samples(workload)] if record.reference_cell_id else []
             tokens = sum(lengths) * share + sum(timed) * (2 * share + 2)
             scorer = 2.0 * sum(timed) if "scorer" in cell.method.needs else 0.0
             if "scorer" in cell.method.needs and not scored:

@@ -65,7 +65,7 @@ class Outstanding:
         if cell.record.reference_cell_id is None and not alone:
             return []
         generative = [e.prompt for e in examples if e.kind == "generate"]
-        return generative[: self.plan.config.latency_samples]
+        return generative[: self.plan.latency_samples(workload)]
 
     def blocks_done(self, cell: PlannedCell) -> set[int]:
         """Blocks of a cell that are complete."""

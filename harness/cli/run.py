@@ -29,11 +29,13 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
     method_seed: Annotated[str, typer.Option(help="Seeds of stochastic methods.")] = "0",
     sample_seed: Annotated[int, typer.Option(help="Matters above temperature 0 only.")] = 0,
     limit: Annotated[
-        int | None, typer.Option(help="Examples per task, length and seed.  [default: 2]")
+        int | None, typer.Option(help="Examples per task, length and seed.  [default: 12 in all]")
     ] = None,
     latency_samples: Annotated[
         int | None,
-        typer.Option(help="Timed examples per task, length and seed; 0 is none.  [default: 1]"),
+        typer.Option(
+            help="Timed examples per task, length and seed; 0 is none.  [default: 6 a group]"
+        ),
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Pair of models by name.  [default: smollm2-padded]")
