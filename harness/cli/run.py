@@ -34,7 +34,7 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
     latency_samples: Annotated[
         int | None,
         typer.Option(
-            help="Timed examples per task, length and seed; 0 is none.  [default: 6 a group]"
+            help="Timed examples per task, length and seed; 0 is none.  [default: 2 a group]"
         ),
     ] = None,
     preset: Annotated[
