@@ -33,7 +33,7 @@ dev: .venv/.ready-dev
 demo: setup
 	@echo 'demo: preparing the embedded model (about 10 s the first time)'
 	$(harness) models prepare
-	@echo 'demo: full prefill against SpecPrefill on RULER; under five minutes'
+	@echo 'demo: full prefill against SpecPrefill on RULER; a few minutes'
 	$(harness) run --task ruler --keep 0.1
 
 test: dev
