@@ -2,6 +2,9 @@
 # make test    sets everything up, then passes the tests (make test-all adds the long ones)
 # make help    the rest
 .DEFAULT_GOAL := setup
+# Byte code is written where it is imported, whatever the environment says: vLLM's processes would
+# each compile all their modules at every start.
+export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help setup dev demo test test-all unit lint format gate bench clean
 
 harness := .venv/bin/harness
@@ -22,11 +25,11 @@ help:
 setup: .venv/.ready
 dev: .venv/.ready-dev
 
-.venv/.ready: pyproject.toml tools/setup.sh
+.venv/.ready: pyproject.toml tools/setup.sh tools/precompile.py
 	tools/setup.sh run
 	@touch $@
 
-.venv/.ready-dev: pyproject.toml tools/setup.sh
+.venv/.ready-dev: pyproject.toml tools/setup.sh tools/precompile.py
 	tools/setup.sh dev
 	@touch .venv/.ready $@
 

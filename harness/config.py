@@ -26,9 +26,11 @@ DEFAULT_LENGTH = 2048
 DEFAULT_EXAMPLES = 12
 """Examples over all tasks, lengths and seeds of a run without a limit, at least one of each: with
 full prefill beside SpecPrefill on the padded embedded model a few minutes on two CPU cores."""
-DEFAULT_BLOCKS = 2
-"""Latency blocks over the tasks of a group at one length: one in each order (ABBA, BAAB). Six,
-the fewest that give an interval, would take the first look beyond its minutes."""
+DEFAULT_BLOCKS = 6
+"""Latency blocks over the tasks of a group at one length: the fewest that give an interval."""
+FIRST_LOOK_S = 240.0
+"""A first look (neither limit nor latency samples given) begins no further latency block after
+this, once each order (ABBA, BAAB) has one: it ends within five minutes on slow machines too."""
 
 
 def _as_list(value: Any) -> Any:

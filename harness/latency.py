@@ -8,7 +8,7 @@ first token: tokenization, scoring and selection count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -101,7 +101,7 @@ class BlockPlan:
 def measure_blocks(
     engine: Engine,
     plan: BlockPlan,
-    prompts: Sequence[Prompt],
+    prompts: Iterable[Prompt],
     done: set[int],
 ) -> Iterator[list[LatencyRecord]]:
     """Yield the four records of each block that is not done yet.

@@ -56,7 +56,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do."""
+    """What a run will do; a first look is one whose size nobody has said."""
 
     config: RunConfig
     models: ResolvedModels
@@ -64,6 +64,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     notices: tuple[str, ...]
     max_model_len: int
+    first_look: bool = False
 
     @property
     def cells(self) -> list[PlannedCell]:
@@ -112,6 +113,7 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
     from harness.tokenizer import Tokenizer
 
     variants = expand_arms(config, overrides)
+    first_look = config.limit is None and config.latency_samples is None
     tasks, notices = _tasks(config)
     config = _with_limit(config, tasks)
     models = resolve(config.preset, config.target, config.speculator)
@@ -134,7 +136,9 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
         Workload(examples, builder.build(examples, length, seed))
         for examples, length, seed in loaded
     )
-    return Plan(config, models, tokenizer, workloads, tuple(notices), base.max_model_len)
+    return Plan(
+        config, models, tokenizer, workloads, tuple(notices), base.max_model_len, first_look
+    )
 
 
 def _with_limit(config: RunConfig, tasks: Sequence[TaskInfo | None]) -> RunConfig:

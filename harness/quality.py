@@ -1,10 +1,11 @@
-"""The quality protocol: every example of a cell, in batches, scored as it comes in."""
+"""The quality protocol: every example of some cells, in batches, scored as it comes in."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,62 +23,91 @@ if TYPE_CHECKING:
     from harness.examples import Example, TaskExamples
 
 
-def run_quality(
-    cell: PlannedCell,
-    examples: TaskExamples,
-    pending: Sequence[Example],
-    engine: Engine,
-    context: MethodContext,
-) -> Iterator[QualityRecord]:
+@dataclass(frozen=True)
+class QualityWork:
+    """The pending examples of one cell and what its method may use."""
+
+    cell: PlannedCell
+    examples: TaskExamples
+    pending: Sequence[Example]
+    context: MethodContext
+
+    def without(self, done: Container[tuple[str, str]]) -> QualityWork:
+        """Leave out the (cell, example) pairs in ``done``."""
+        cell_id = self.cell.record.cell_id
+        left = [e for e in self.pending if (cell_id, e.record.example_id) not in done]
+        return replace(self, pending=left)
+
+
+def run_quality(works: Sequence[QualityWork], engine: Engine) -> Iterator[QualityRecord]:
     """Yield one record for each pending example, in the order in which they finish.
 
-    The method prepares while the engine generates: prompts are pulled as the engine has room.
-    An example that the method does not support is recorded without a score, never run.
+    The examples of all ``works`` share the engine's batches. Methods prepare while the engine
+    generates: prompts are pulled as the engine has room. An example that a method does not
+    support is recorded without a score, never run.
     """
-    protocol = _Quality(cell, examples, engine, context)
-    generate = [example for example in pending if example.kind == "generate"]
-    for sampling in dict.fromkeys(example.sampling for example in generate):
-        batch = [example for example in generate if example.sampling == sampling]
-        yield from protocol.generate(batch, sampling)
-    for example in pending:
-        if example.kind == "loglikelihood":
-            yield protocol.loglikelihood(example)
+    protocols = [_Quality(work, engine) for work in works]
+    asked = [e.sampling for work in works for e in work.pending if e.kind == "generate"]
+    for sampling in dict.fromkeys(asked):
+        yield from _generate(protocols, sampling, engine)
+    for protocol in protocols:
+        for example in protocol.work.pending:
+            if example.kind == "loglikelihood":
+                yield protocol.loglikelihood(example)
+
+
+def _generate(
+    protocols: Sequence[_Quality], sampling: Sampling, engine: Engine
+) -> Iterator[QualityRecord]:
+    batches = [protocol.batch(sampling) for protocol in protocols]
+    owner = {
+        example.record.example_id: (protocol, example)
+        for protocol, batch in zip(protocols, batches, strict=True)
+        for example in batch
+    }
+    prompts = chain.from_iterable(map(_Quality.prepared, protocols, batches))
+    for generation in engine.generate(prompts, sampling):
+        protocol, example = owner[generation.example_id]
+        yield protocol.generated(example, generation)
+    for protocol in protocols:
+        yield from protocol.refusals()
 
 
 @dataclass
 class _Quality:
-    cell: PlannedCell
-    examples: TaskExamples
+    work: QualityWork
     engine: Engine
-    context: MethodContext
     receipts: dict[str, Receipt] = field(default_factory=dict)
     refused: list[PreparedPrompt] = field(default_factory=list)
 
-    def generate(self, batch: Sequence[Example], sampling: Sampling) -> Iterator[QualityRecord]:
-        by_id = {example.record.example_id: example for example in batch}
-        prompts = self._prepared([example.prompt for example in batch])
-        for generation in self.engine.generate(prompts, sampling):
-            example = by_id[generation.example_id]
-            yield self._generated(example, generation, self.receipts.pop(generation.example_id))
-        yield from map(self._refusal, self.refused)
-        self.refused.clear()
+    @property
+    def context(self) -> MethodContext:
+        return self.work.context
 
-    def _prepared(self, prompts: Sequence[Prompt]) -> Iterator[PreparedPrompt]:
-        for prepared in self.cell.method.prepare(prompts, self.context):
+    def batch(self, sampling: Sampling) -> list[Example]:
+        pending = self.work.pending
+        return [e for e in pending if e.kind == "generate" and e.sampling == sampling]
+
+    def prepared(self, batch: Sequence[Example]) -> Iterator[PreparedPrompt]:
+        prompts = [example.prompt for example in batch]
+        for prepared in self.work.cell.method.prepare(prompts, self.context):
             if prepared.receipt.status is Status.UNSUPPORTED:
                 self.refused.append(prepared)
             else:
                 self.receipts[prepared.example_id] = prepared.receipt
                 yield prepared
 
-    def _generated(
-        self, example: Example, generation: Generation, receipt: Receipt
-    ) -> QualityRecord:
-        receipt = generation.receipt or receipt
+    def refusals(self) -> Iterator[QualityRecord]:
+        while self.refused:
+            yield self._refusal(self.refused.pop(0))
+
+    def generated(self, example: Example, generation: Generation) -> QualityRecord:
+        prepared = self.receipts.pop(generation.example_id)
+        receipt = generation.receipt or prepared
         counters = {**receipt.counters, **generation.counters}
         record = self._record(
             example,
-            self.examples.score(example, generation.text),
+            self.work.examples.score(example, generation.text),
             replace(receipt, counters=counters),
         )
         return replace(
@@ -94,7 +124,7 @@ class _Quality:
         pruned = dict(
             zip(
                 contexts,
-                self.cell.method.prepare(list(contexts.values()), self.context),
+                self.work.cell.method.prepare(list(contexts.values()), self.context),
                 strict=True,
             )
         )
@@ -104,7 +134,7 @@ class _Quality:
         pairs = [PreparedPair(pruned[p.prompt.text], p.continuation) for p in example.pairs]
         results = list(self.engine.loglikelihood(pairs))
         receipt = results[0].receipt or pairs[0].context.receipt
-        metrics = self.examples.score(example, [(r.logprob, r.is_greedy) for r in results])
+        metrics = self.work.examples.score(example, [(r.logprob, r.is_greedy) for r in results])
         best = example.pairs[int(np.argmax([r.logprob for r in results]))].continuation
         return replace(
             self._record(example, metrics, receipt),
@@ -119,7 +149,7 @@ class _Quality:
     ) -> QualityRecord:
         """Return a scored record; ``metrics`` has the primary one first."""
         return QualityRecord(
-            cell_id=self.cell.record.cell_id,
+            cell_id=self.work.cell.record.cell_id,
             example_id=example.record.example_id,
             text=None,
             token_count=None,
@@ -147,7 +177,7 @@ class _Quality:
 
     def _refusal(self, prepared: PreparedPrompt) -> QualityRecord:
         return QualityRecord(
-            cell_id=self.cell.record.cell_id,
+            cell_id=self.work.cell.record.cell_id,
             example_id=prepared.example_id,
             text=None,
             token_count=None,

@@ -8,19 +8,23 @@ rates; latency runs on a subset, one request at a time, with nothing kept (DESIG
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, takewhile
+from time import perf_counter
 
+from harness.config import FIRST_LOOK_S
 from harness.engines import open_engine, open_scorer
 from harness.engines.base import Engine, EngineSpec
 from harness.errors import HarnessError
-from harness.latency import BlockPlan, measure_blocks, uncached, warm_up
+from harness.latency import ORDERS, BlockPlan, measure_blocks, uncached, warm_up
 from harness.methods.base import MethodContext
 from harness.plan import Plan, PlannedCell, Workload
+from harness.pools import Member, bundles, columns
 from harness.progress import RunProgress
-from harness.quality import run_quality
+from harness.quality import QualityWork, run_quality
 from harness.rates import measure_rates
 from harness.records import CellStatus
 from harness.specprefill.scorer import Scorer
@@ -48,6 +52,11 @@ def execute(plan: Plan, store: Store, *, fail_fast: bool = False, quiet: bool = 
         for spec in plan.specs:
             if work.needs(spec):
                 run.on_engine(spec)
+        if run.time_is_up():
+            progress.say(
+                "the first look's minutes are over: the same command measures the latency blocks "
+                "that are left"
+            )
     run.settle()
     return run.outcome
 
@@ -62,6 +71,7 @@ class _Run:
     outcome: Outcome = field(default_factory=Outcome)
     # Times of one session share a machine state, which the statistics need to know.
     session: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    began: float = field(default_factory=perf_counter)
 
     def on_engine(self, spec: EngineSpec) -> None:
         """Run every outstanding cell of one engine."""
@@ -74,15 +84,18 @@ class _Run:
             rates = self._rates(spec, engine, scorer)
             # Handles that methods make (a retriever, a compressor) live as long as the engine.
             handles: dict[str, object] = {}
-            for workload in self.plan.workloads:
+            for bundle in bundles(self.plan.workloads):
                 kept = dict(handles)
-                for cell in _most_work_first(workload, spec):
-                    context = self._context(cell, workload, scorer, kept, rates)
-                    self._attempt(cell, partial(self._quality, cell, context, engine))
+                for column in columns(bundle, spec):
+                    works = [
+                        self._work(member, self._context(*member, scorer, kept, rates))
+                        for member in column
+                    ]
+                    self._quality(works, engine)
                 handles = uncached(kept)
             self.work.unsupported = frozenset(self.store.unsupported_reasons())
             for workload in self.plan.workloads:
-                for cell in _most_work_first(workload, spec):
+                for cell, _ in chain.from_iterable(columns([workload], spec)):
                     context = self._context(cell, workload, scorer, handles, rates)
                     self._attempt(cell, partial(self._latency, cell, context, engine))
 
@@ -137,22 +150,40 @@ class _Run:
             resources=resources,
         )
 
-    def _quality(self, cell: PlannedCell, context: MethodContext, engine: Engine) -> None:
-        workload = self.plan.workload_of(cell)
-        pending = self.work.pending(cell, workload)
-        if not pending:
+    def _work(self, member: Member, context: MethodContext) -> QualityWork:
+        cell, workload = member
+        return QualityWork(cell, workload.examples, self.work.pending(cell, workload), context)
+
+    def _quality(self, works: Sequence[QualityWork], engine: Engine) -> None:
+        """Run cells together; where that fails, each on its own, so that one fails alone."""
+        works = [work for work in works if work.pending]
+        if not works:
             return
-        self.progress.say(f"{cell.record.task}, {cell.record.arm}")
-        for record in run_quality(cell, workload.examples, pending, engine, context):
+        tasks = list(dict.fromkeys(work.cell.record.task for work in works))
+        what = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
+        self.progress.say(f"{what}, {works[0].cell.record.arm}")
+        if len(works) > 1:
+            try:
+                return self._generate(works, engine)
+            except Exception as error:
+                self.progress.say(f"{what} failed together ({_line(error)}): each goes alone")
+        for work in works:
+            self._attempt(work.cell, partial(self._generate, [work], engine))
+
+    def _generate(self, works: Sequence[QualityWork], engine: Engine) -> None:
+        left = [work.without(self.work.pairs_done) for work in works]
+        weights = {work.cell.record.cell_id: self.work.weight(work.cell) for work in works}
+        for record in run_quality(left, engine):
             self.store.add_quality([record])
+            self.work.pairs_done.add((record.cell_id, record.example_id))
             self.outcome.generated += record.text is not None
-            self.progress.advance(self.work.weight(cell))
+            self.progress.advance(weights[record.cell_id])
 
     def _latency(self, cell: PlannedCell, context: MethodContext, engine: Engine) -> None:
         workload = self.plan.workload_of(cell)
         done = self.work.blocks_done(cell)
         prompts = self.work.timed_prompts(cell, workload)
-        if len(done) >= len(prompts):
+        if len(done) >= len(prompts) or self.time_is_up():
             return
         self.progress.say(f"{cell.record.task}, timing {cell.record.arm}")
         reference = self.plan.reference_of(cell)
@@ -165,10 +196,16 @@ class _Run:
         )
         if self.work.first_timing(cell):
             warm_up(engine, blocks, prompts[0])
-        for records in measure_blocks(engine, blocks, prompts, done):
+        in_time = takewhile(lambda _: not self.time_is_up(), prompts)
+        for records in measure_blocks(engine, blocks, in_time, done):
             self.store.add_latency(records)
             self.outcome.timed += len(records)
             self.progress.advance(self.work.block_weight(cell), 4)
+
+    def time_is_up(self) -> bool:
+        """Whether a first look has timed one block of each order and used its minutes."""
+        over = perf_counter() - self.began > FIRST_LOOK_S
+        return self.plan.first_look and over and self.outcome.timed >= 4 * len(ORDERS)
 
     def _attempt(self, cell: PlannedCell, step: Callable[[], None]) -> None:
         if cell.record.cell_id in self.outcome.failed:
@@ -181,11 +218,8 @@ class _Run:
             self._fail([cell], error)
 
     def _fail(self, cells: list[PlannedCell], error: Exception) -> None:
-        reason = (
-            str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
-        )
+        line = _line(error)
         for cell in cells:
-            line = " ".join(reason.split())[:500]
             self.outcome.failed[cell.record.cell_id] = line
             self.store.set_cell_status(cell.record.cell_id, CellStatus.FAILED, line)
             self.progress.say(f"{cell.record.task}, {cell.record.arm} failed: {line}")
@@ -203,7 +237,7 @@ class _Run:
                 self.store.set_cell_status(cell_id, status, reason)
 
 
-def _most_work_first(workload: Workload, spec: EngineSpec) -> list[PlannedCell]:
-    """Cells of one engine, longest look-ahead first, so that its scores serve the others."""
-    cells = [cell for cell in workload.cells if cell.spec == spec]
-    return sorted(cells, key=lambda cell: -(cell.record.look_ahead or 0))
+def _line(error: Exception) -> str:
+    """Say an error in one line; ours say all themselves."""
+    known = isinstance(error, HarnessError)
+    return " ".join((str(error) if known else f"{type(error).__name__}: {error}").split())[:500]

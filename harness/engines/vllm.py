@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
+from harness.engines.vllm_attention import AttentionPath, load_path
 from harness.errors import ConfigError
 from harness.prompts import PreparedPair, PreparedPrompt
+from harness.receipts import Receipt
 from harness.specprefill.vllm import flavour
 from harness.specprefill.vllm.host import Host, HostOptions
 from harness.specprefill.vllm.modelinfo import model_digest, read_config
@@ -31,11 +33,15 @@ class _Request:
     scored rather than given.
     """
 
-    example_id: str
+    prepared: PreparedPrompt
     token_ids: tuple[int, ...]
     positions: tuple[int, ...] | None
     resume: int
     continuation: int = 0
+
+    @property
+    def example_id(self) -> str:
+        return self.prepared.example_id
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,9 @@ class _Done:
 class VllmEngine:
     """A target model in vLLM (implements ``harness.engines.base.Engine``)."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, path: AttentionPath | None = None) -> None:
         self._host = host
+        self._path = path
         self._numbers = itertools.count()
 
     @classmethod
@@ -70,7 +77,12 @@ class VllmEngine:
             The model, its range or an option does not fit; nothing is left running.
         """
         cls.check(spec)
-        return cls(Host.start(HostOptions.from_spec(spec, "target")))
+        options = HostOptions.from_spec(spec, "target")
+        path = load_path(spec.attention, options)
+        if path is not None:
+            worker = path.worker_class(flavour.require().device)
+            options = replace(options, worker_cls=worker)
+        return cls(Host.start(options), path)
 
     @staticmethod
     def check(spec: EngineSpec) -> None:
@@ -81,12 +93,11 @@ class VllmEngine:
         EngineRefusedError
             Sliding-window, M-RoPE, MLA and hybrid targets (ALGORITHM.md, Prefill).
         ConfigError
-            Another attention path or prefill strategy than the plain ones.
+            A prefill strategy, which only the transformers engine has.
         """
-        if spec.attention != "dense" or spec.prefill != "standard":
+        if spec.prefill != "standard":
             raise ConfigError(
-                f"the vllm engine has no attention path {spec.attention!r} with prefill "
-                f"{spec.prefill!r}: it has 'dense' with 'standard'"
+                f"the vllm engine has no prefill strategy {spec.prefill!r}: use --engine hf"
             )
         check_target(spec.target, read_config(spec.target))
 
@@ -112,8 +123,8 @@ class VllmEngine:
         """
         requests = (self._admit(prompt, sampling.max_tokens) for prompt in prompts)
         for done in self._run(requests, self._params(sampling)):
-            counters = self._counters(done.internal, done.request)
-            yield _generation(done.output, done.request, counters)
+            generation = _generation(done.output, done.request)
+            yield self._completed(generation, done.internal, done.request)
 
     def loglikelihood(self, pairs: Iterable[PreparedPair]) -> Iterator[LogLikelihood]:
         """Score continuations at their original positions; yields in the order of ``pairs``."""
@@ -125,7 +136,8 @@ class VllmEngine:
         ready: dict[int, LogLikelihood] = {}
         number = 0
         for done in self._run((self._admit_pair(pair) for pair in pairs), params):
-            ready[done.number] = _loglikelihood(done.output, done.request)
+            receipt, _ = self._reported(done.internal, done.request)
+            ready[done.number] = _loglikelihood(done.output, done.request, receipt)
             while number in ready:
                 yield ready.pop(number)
                 number += 1
@@ -150,8 +162,7 @@ class VllmEngine:
         finally:
             if finished is None:
                 self._host.abort([internal])
-        counters = self._counters(internal, request)
-        return _generation(finished, request, counters, tuple(times))
+        return self._completed(_generation(finished, request, tuple(times)), internal, request)
 
     def _run(self, requests: Iterator[_Request], params: Any) -> Iterator[_Done]:
         """Keep the engine fed and yield requests as they finish; abort the rest at the end."""
@@ -181,19 +192,38 @@ class VllmEngine:
 
     def _add(self, request: _Request, params: Any, salt: str | None = None) -> tuple[str, str]:
         """Queue a request; its name in outputs and its id in the workers."""
+        extra: dict[str, Any] = {}
         if request.positions is not None:
-            params = params.clone()
-            params.extra_args = {POSITIONS_KEY: encode_positions(request.positions, request.resume)}
+            extra[POSITIONS_KEY] = encode_positions(request.positions, request.resume)
             salt = salt or positions_salt(request.positions)
+        if self._path is not None and request.prepared.directives:
+            extra.update(self._path.extra_args(request.prepared))
+        if extra:
+            params = params.clone()
+            params.extra_args = extra
         name = f"r{next(self._numbers)}"
         return name, self._host.add(name, request.token_ids, params, salt)
 
-    def _counters(self, internal: str, request: _Request) -> dict[str, int]:
-        """How many steps edited the request's positions, the least of all ranks."""
-        if request.positions is None:
-            return {}
-        ranks = self._host.rpc("specprefill_take_steps", [internal])
-        return {"positions_applied": min(rank[internal] for rank in ranks)}
+    def _completed(self, generation: Generation, internal: str, request: _Request) -> Generation:
+        """Add what the workers know of a finished request."""
+        receipt, counters = self._reported(internal, request)
+        return replace(generation, receipt=receipt, counters=counters)
+
+    def _reported(
+        self, internal: str, request: _Request
+    ) -> tuple[Receipt | None, Mapping[str, int]]:
+        """Receipt as the attention path completed it, and the steps that edited positions."""
+        counters: dict[str, int] = {}
+        receipt = None
+        if request.positions is not None:
+            ranks = self._host.rpc("specprefill_take_steps", [internal])
+            counters["positions_applied"] = min(rank[internal] for rank in ranks)
+        if self._path is not None and request.prepared.directives:
+            ranks = self._host.rpc(self._path.collect, [internal])
+            reports = [rank[internal] for rank in ranks]
+            receipt, found = self._path.finish(request.prepared, reports)
+            counters.update(found)
+        return receipt, counters
 
     def _admit(self, prompt: PreparedPrompt, max_tokens: int) -> _Request:
         """Check a prompt against the target's range, in *original* positions."""
@@ -215,7 +245,7 @@ class VllmEngine:
                 f"{prompt.example_id}: {resume} prompt tokens and {max_tokens} new ones exceed "
                 f"the target's {limit} positions: shorten the prompt or generate less"
             )
-        return _Request(prompt.example_id, prompt.token_ids, positions, resume)
+        return _Request(prompt, prompt.token_ids, positions, resume)
 
     def _admit_pair(self, pair: PreparedPair) -> _Request:
         # One token is decoded after the continuation: vLLM has no request without one.
@@ -226,7 +256,7 @@ class VllmEngine:
         if positions is not None:
             positions = (*positions, *range(context.resume, resume))
         tokens = (*context.token_ids, *pair.continuation)
-        return _Request(context.example_id, tokens, positions, resume, count)
+        return _Request(pair.context, tokens, positions, resume, count)
 
     def _params(self, sampling: Sampling) -> Any:
         from vllm import SamplingParams
@@ -258,12 +288,7 @@ def _final_only() -> dict[str, Any]:
     return {"output_kind": RequestOutputKind.FINAL_ONLY}
 
 
-def _generation(
-    output: Any,
-    request: _Request,
-    counters: Mapping[str, int],
-    times: tuple[float, ...] = (),
-) -> Generation:
+def _generation(output: Any, request: _Request, times: tuple[float, ...] = ()) -> Generation:
     completion = output.outputs[0]
     tokens = tuple(completion.token_ids)
     logprobs = None
@@ -279,11 +304,10 @@ def _generation(
         token_times_s=times,
         logprobs=logprobs,
         stages_s={"prefill": times[0]} if times else {},
-        counters=counters,
     )
 
 
-def _loglikelihood(output: Any, request: _Request) -> LogLikelihood:
+def _loglikelihood(output: Any, request: _Request, receipt: Receipt | None) -> LogLikelihood:
     """Sum over the continuation's tokens; rank 1 is the greedy choice."""
     first = len(request.token_ids) - request.continuation
     tokens, steps = request.token_ids[first:], output.prompt_logprobs[first:]
@@ -294,4 +318,5 @@ def _loglikelihood(output: Any, request: _Request) -> LogLikelihood:
         logprob=sum(values),
         is_greedy=all(item.rank == 1 for item in chosen),
         token_logprobs=values,
+        receipt=receipt,
     )

@@ -263,3 +263,19 @@ def test_a_question_from_a_field_of_the_data(tmp_path: Path) -> None:
     assert workload.examples.examples[0].prompt.query == row["prompt"]
     with pytest.raises(ConfigError, match="--query-from nothing: no text of that name"):
         build_plan(config.model_copy(update={"query_from": "nothing"}))
+
+
+def test_a_first_look_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past its minutes it times one block of each order; the same command does the rest."""
+    monkeypatch.setattr("harness.runner.FIRST_LOOK_S", 0.0)
+    plan = build_plan(CONFIG.model_copy(update={"limit": None, "latency_samples": None}))
+    assert run(plan, tmp_path) == (36, 8)
+    monkeypatch.undo()
+    assert run(plan, tmp_path) == (0, 2 * 6 * 4 - 8)
+
+
+def test_a_size_that_was_given_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever says how much to run waits for it, however long it takes."""
+    monkeypatch.setattr("harness.runner.FIRST_LOOK_S", 0.0)
+    plan = build_plan(CONFIG.model_copy(update={"limit": 7, "latency_samples": None}))
+    assert run(plan, tmp_path) == (21, 2 * 6 * 4)

@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
 from harness.methods.costs import target_shape
+from harness.methods.minference.in_vllm import on_vllm, runs_in_vllm
 from harness.methods.minference.published import read_patterns
 from harness.methods.pruning import STRICT, Keep, Stopwatch
 from harness.methods.strategic import on_transformers, whole_prompt
@@ -22,8 +23,9 @@ from harness.receipts import BudgetKind, Cost
 class MInference:
     """Compute about ``keep`` of the causal attention pairs; every token keeps its KV.
 
-    It runs in the transformers engine on each layer's q, k and v, in one step without chunks or
-    a prefix cache: the estimate needs the prompt's last queries. The blocks that are skipped are
+    It runs on each layer's q, k and v, in one step without chunks or a prefix cache: the estimate
+    needs the prompt's last queries. In vLLM on a CPU it stands behind vLLM's attention backend
+    (:mod:`.vllm_worker`), elsewhere in the transformers engine. The blocks that are skipped are
     not computed, but in a loop of small matrix products (a *reference kernel*): its quality is
     comparable everywhere, its latency is not that of fused sparse kernels, and the receipt says
     so.
@@ -43,11 +45,14 @@ class MInference:
     pattern_file
         A per-head pattern file as the authors publish them (:mod:`.published`); its patterns and
         sizes then stand instead of ``keep``, ``pattern`` and ``sink``.
+    engine
+        ``run``: the run's own engine where it has this path, else transformers; ``hf``: always
+        transformers.
     """
 
     name: ClassVar[str] = "minference"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.ATTENTION
-    needs: ClassVar[frozenset[str]] = frozenset({"engine:hf"})
+    needs: ClassVar[frozenset[str]] = frozenset()
     stochastic: ClassVar[bool] = False
     improves_ttft: ClassVar[bool] = True
 
@@ -57,6 +62,7 @@ class MInference:
     sink: Annotated[int, Field(ge=0)] = 4
     last_queries: Annotated[int, Field(ge=1)] = 64
     pattern_file: str | None = None
+    engine: Literal["run", "hf"] = "run"
 
     @field_validator("pattern_file")
     @classmethod
@@ -66,7 +72,9 @@ class MInference:
         return value
 
     def engine_spec(self, base: EngineSpec) -> EngineSpec:
-        """Return the transformers engine with this attention path."""
+        """Return this attention path on the run's engine, or on transformers."""
+        if self.engine == "run" and runs_in_vllm(base):
+            return on_vllm(base)
         return on_transformers(base, attention=self.name)
 
     def prepare(

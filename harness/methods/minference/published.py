@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import DataError
+from harness.errors import ConfigError, DataError
 
 KINDS = ("vertical_and_slash", "stream_llm", "block_sparse")
 
@@ -45,6 +45,28 @@ def read_patterns(path: str) -> tuple[tuple[HeadPattern, ...], ...]:
         tuple(_head(path, layer, str(head), heads) for head in range(len(heads)))
         for layer, heads in enumerate(raw)
     )
+
+
+def patterns_for(
+    layers: int, heads: int, path: str | None
+) -> tuple[tuple[HeadPattern, ...], ...] | None:
+    """Return the patterns of a file that fits the model; None where no file is named.
+
+    Raises
+    ------
+    ConfigError
+        The file is for a model of another size.
+    """
+    if path is None:
+        return None
+    patterns = read_patterns(path)
+    found = (len(patterns), len(patterns[0]))
+    if found != (layers, heads):
+        raise ConfigError(
+            f"{path} is for {found[0]} layers of {found[1]} heads, the target has {layers} of "
+            f"{heads}"
+        )
+    return patterns
 
 
 def _head(path: str, layer: int, head: str, heads: dict[str, Any]) -> HeadPattern:

@@ -41,6 +41,7 @@ class HostOptions:
     kv_tokens: int
     max_num_seqs: int = 8
     max_num_batched_tokens: int = 4096
+    chunked_prefill: bool = True
     prefix_caching: bool = True
     tensor_parallel: int = 1
     load_format: str = "auto"
@@ -185,7 +186,7 @@ def _start(options: HostOptions, kv_bytes: int) -> Any:
         max_num_seqs=options.max_num_seqs,
         max_num_batched_tokens=max(options.max_num_batched_tokens, options.max_num_seqs),
         enable_prefix_caching=options.prefix_caching,
-        enable_chunked_prefill=True,
+        enable_chunked_prefill=options.chunked_prefill,
         async_scheduling=False,
         tensor_parallel_size=options.tensor_parallel,
         load_format=options.load_format,

@@ -1,0 +1,128 @@
+"""MInference in vLLM, the engine's side: options to start with, requests, receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from harness.engines.base import EngineSpec
+from harness.errors import ConfigError
+from harness.methods.costs import prefill_cost
+from harness.methods.minference.published import patterns_for
+from harness.prompts import PreparedPrompt
+from harness.receipts import Receipt
+from harness.specprefill.vllm.modelinfo import read_config
+
+if TYPE_CHECKING:
+    from harness.specprefill.vllm.host import HostOptions
+
+KEY = "minference"
+"""The path's name, and its entry in ``extra_args``."""
+
+KNOBS = ("keep", "pattern", "block", "sink", "last_queries", "pattern_file")
+_SEQUENCES = 4
+
+
+def runs_in_vllm(base: EngineSpec) -> bool:
+    """Whether the run's engine is a vLLM with this path (the CPU build)."""
+    from harness.specprefill.vllm import flavour
+
+    found = flavour.installed()
+    return base.engine == "vllm" and found is not None and found.device == "cpu"
+
+
+def on_vllm(base: EngineSpec) -> EngineSpec:
+    """Return ``base`` with this path: each prompt whole in one step, and nothing cached.
+
+    The cache holds every running request to its end, so that none is preempted and prefilled
+    again.
+    """
+    positions = base.max_model_len + 1
+    options = {
+        **dict(base.options),
+        "chunked_prefill": False,
+        "kv_tokens": _SEQUENCES * (base.max_model_len + 256),
+        "max_num_batched_tokens": max(positions, 4096),
+        "max_num_seqs": _SEQUENCES,
+        "prefix_caching": False,
+    }
+    return replace(base, attention=KEY, options=tuple(sorted(options.items())))
+
+
+class MInferencePath:
+    """Implements :class:`harness.engines.vllm_attention.AttentionPath`."""
+
+    collect = "minference_take"
+
+    def __init__(self, options: HostOptions) -> None:
+        """Refuse options under which a prompt could come in parts, or its keys from a cache.
+
+        Raises
+        ------
+        ConfigError
+            The options allow chunked prefill, prefix caching or several ranks.
+        """
+        wrong = {
+            "chunked prefill is on": options.chunked_prefill,
+            "prefix caching is on": options.prefix_caching,
+            "tensor_parallel is above 1": options.tensor_parallel > 1,
+            "max_num_batched_tokens is below max_model_len": options.max_num_batched_tokens
+            < options.max_model_len,
+        }
+        for reason, found in wrong.items():
+            if found:
+                raise ConfigError(f"MInference needs the whole prompt in one step: {reason}")
+        self._model = options.model
+
+    def worker_class(self, device: str) -> str:
+        """Return the worker on a CPU.
+
+        Raises
+        ------
+        ConfigError
+            There is none for a GPU.
+        """
+        if device != "cpu":
+            raise ConfigError(
+                "MInference has no path in vLLM on a GPU: give its arm the option engine: hf"
+            )
+        return "harness.methods.minference.vllm_worker.MInferenceCPUWorker"
+
+    def extra_args(self, prepared: PreparedPrompt) -> dict[str, Any]:
+        """Return the knobs and the prompt's length.
+
+        Raises
+        ------
+        ConfigError
+            The pattern file is for another model.
+        """
+        knobs = {name: prepared.directives[name] for name in KNOBS}
+        if knobs["pattern_file"] is not None:
+            config = read_config(self._model)
+            patterns_for(
+                config["num_hidden_layers"], config["num_attention_heads"], knobs["pattern_file"]
+            )
+        return {KEY: {**knobs, "length": prepared.original_length}}
+
+    def finish(
+        self, prepared: PreparedPrompt, ranks: Sequence[Mapping[str, float]]
+    ) -> tuple[Receipt, Mapping[str, int]]:
+        """Complete the receipt with the share of pairs that was computed."""
+        (report,) = ranks
+        return completed(prepared, report["share"]), {"sparse_layers": int(report["layers"])}
+
+
+def completed(prepared: PreparedPrompt, achieved: float) -> Receipt:
+    """Return the receipt of a prefill that computed ``achieved`` of the causal pairs."""
+    length = prepared.original_length
+    knobs = prepared.directives
+    return replace(
+        prepared.receipt,
+        keep_achieved=achieved,
+        cost=prefill_cost(length, length, knobs["shape"], attention_share=achieved),
+        details={
+            "pattern": "published" if knobs["pattern_file"] else knobs["pattern"],
+            "latency": "reference kernel",
+        },
+    )

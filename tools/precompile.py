@@ -1,0 +1,48 @@
+"""Import what the processes of a run import, so that Python keeps the byte code."""
+
+from __future__ import annotations
+
+import contextlib
+from importlib import import_module
+
+MODULES = (
+    # The command, its tables and reports.
+    "harness.cli.main",
+    "harness.cli.run",
+    "harness.runner",
+    "harness.summary",
+    "harness.report",
+    "harness.evaluation",
+    "lm_eval.api.task",
+    "lm_eval.tasks",
+    "matplotlib.pyplot",
+    # vLLM's engine, its core process and its workers.
+    "harness.engines.vllm",
+    "vllm.entrypoints.llm",
+    "vllm.v1.engine.llm_engine",
+    "vllm.v1.engine.core",
+    "vllm.v1.executor.multiproc_executor",
+    "vllm.model_executor.models.registry",
+    "vllm.model_executor.models.llama",
+    "vllm.model_executor.models.qwen2",
+    "vllm.model_executor.model_loader.default_loader",
+    "vllm.transformers_utils.tokenizer",
+    "vllm.v1.structured_output",
+    # Last: the worker's module decides which shared memory the process uses.
+    "vllm.v1.worker.cpu_worker",
+    # The transformers engine.
+    "harness.engines.hf",
+    "transformers.models.llama.modeling_llama",
+    "transformers.models.llama.tokenization_llama_fast",
+)
+
+
+def main() -> None:
+    """Import each; one that is not there is no fault of a set-up."""
+    for name in MODULES:
+        with contextlib.suppress(Exception):
+            import_module(name)
+
+
+if __name__ == "__main__":
+    main()
