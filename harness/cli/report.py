@@ -26,6 +26,12 @@ def report(
     compare: Annotated[
         str | None, typer.Option(help="Put published figures beside the run's: paper.")
     ] = None,
+    interval: Annotated[
+        str,
+        typer.Option(
+            help="Intervals of scores and differences: jackknife, or bca (bootstrap, for display)."
+        ),
+    ] = "jackknife",
 ) -> int:
     """Render runs from their stores alone: no model, no network.
 
@@ -34,7 +40,7 @@ def report(
     """
     from harness.report.render import render, write_text
 
-    text = render(runs, format_, compare)
+    text = render(runs, format_, compare, interval)
     if out is None and format_ == "html":
         from harness.runs import find_run
 

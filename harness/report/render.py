@@ -21,15 +21,23 @@ FORMATS = {
 """Format → function of a :class:`harness.report.source.Report`, imported on use."""
 
 COMPARISONS = ("paper",)
+INTERVALS = ("jackknife", "bca")
+BCA_SEED = 0
+"""Seed of the bootstrap: the same store gives the same bytes."""
 
 
-def render(names: Sequence[str], format_: str, comparison: str | None = None) -> str:
+def render(
+    names: Sequence[str],
+    format_: str,
+    comparison: str | None = None,
+    interval: str = "jackknife",
+) -> str:
     """Return the report of some runs as text.
 
     Raises
     ------
     ConfigError
-        Unknown format or comparison.
+        Unknown format, comparison or kind of interval.
     StoreError
         A run is missing, damaged or empty.
     """
@@ -37,8 +45,10 @@ def render(names: Sequence[str], format_: str, comparison: str | None = None) ->
         raise ConfigError(f"--format {format_!r} is unknown{nearest(format_, FORMATS)}")
     if comparison is not None and comparison not in COMPARISONS:
         raise ConfigError(f"--compare {comparison!r} is unknown{nearest(comparison, COMPARISONS)}")
+    if interval not in INTERVALS:
+        raise ConfigError(f"--interval {interval!r} is unknown{nearest(interval, INTERVALS)}")
     module, name = FORMATS[format_].split(":")
-    with open_report(names, comparison) as report:
+    with open_report(names, comparison, BCA_SEED if interval == "bca" else None) as report:
         text: str = getattr(import_module(module), name)(report)
     return text
 

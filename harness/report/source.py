@@ -90,6 +90,7 @@ class Report:
 
     runs: tuple[RunView, ...]
     comparison: str | None = None
+    bca_seed: int | None = None
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -128,8 +129,14 @@ class Report:
 
     @property
     def setting_sentence(self) -> str:
-        """:attr:`setting` as a sentence."""
-        return f"Measured on {self.setting}."
+        """:attr:`setting` as a sentence, with what is said of intervals other than usual."""
+        measured = f"Measured on {self.setting}."
+        if self.bca_seed is None:
+            return measured
+        return (
+            f"{measured} Intervals of scores and differences are BCa bootstrap ones (seed "
+            f"{self.bca_seed}), for display: no verdict uses them."
+        )
 
     @cached_property
     def model_notes(self) -> list[str]:
@@ -141,8 +148,10 @@ class Report:
 
 
 @contextmanager
-def open_report(names: Sequence[str], comparison: str | None = None) -> Iterator[Report]:
-    """Open runs for reading and summarize each.
+def open_report(
+    names: Sequence[str], comparison: str | None = None, bca_seed: int | None = None
+) -> Iterator[Report]:
+    """Open runs for reading and summarize each; ``bca_seed`` as in :func:`summarize`.
 
     Raises
     ------
@@ -160,14 +169,14 @@ def open_report(names: Sequence[str], comparison: str | None = None) -> Iterator
             if any(view.record.run_id == record.run_id for view in views):
                 raise StoreError(f"run {record.run_id} is named twice")
             label = record.run_id if len(paths) > 1 else None
-            summary = summarize(store).to_json()
+            summary = summarize(store, bca_seed=bca_seed).to_json()
             if not any(entry["n"] for entry in summary["arms"]):
                 raise StoreError(
                     f"{path} holds no finished example: run its command again to resume it "
                     f"({record.command})"
                 )
             views.append(RunView(store, record, tuple(store.cells()), summary, label))
-        yield Report(tuple(views), comparison)
+        yield Report(tuple(views), comparison, bca_seed)
 
 
 def _joined(parts: Iterable[str]) -> str:

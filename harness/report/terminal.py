@@ -77,10 +77,11 @@ def category_lines(summary: Mapping[str, Any]) -> list[str]:
         arms = [f"{m['arm']} {_mean_and_delta(m)}" for m in members]
         size = "" if length is None else f" @ {length:,}"
         floor = ", floor" if members[0]["floor"] else ""
-        tasks = len(members[0]["tasks"])
+        tasks, parts = len(members[0]["tasks"]), members[0].get("categories")
         name = category.replace("_", " ")
         unit = "task" if tasks == 1 else "tasks"
-        lines.append(f"{group} {name}{size} ({tasks} {unit}{floor}): {'; '.join(arms)}")
+        of = f"{tasks} {unit}" if parts is None else f"mean of {', '.join(parts)}".replace("_", " ")
+        lines.append(f"{group} {name}{size} ({of}{floor}): {'; '.join(arms)}")
     return ["Mean by category:", *lines] if lines else []
 
 

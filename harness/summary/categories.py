@@ -8,6 +8,8 @@ from typing import Any
 
 from harness.summary.rows import ArmRow
 
+OVERALL = "overall"
+
 
 def category_means(rows: Iterable[ArmRow]) -> list[dict[str, Any]]:
     """Unweighted means over each category's tasks, an arm and a length at a time.
@@ -16,11 +18,15 @@ def category_means(rows: Iterable[ArmRow]) -> list[dict[str, Any]]:
     mean, marked ``floor``. There is no interval: a benchmark's tasks are its authors' choice, not
     a sample of anything.
 
+    A group with several categories also has its overall mean, LongBench's macro-average over the
+    categories (Bai et al. 2024, arXiv:2308.14508, table 3), without those that are all floor.
+
     Returns
     -------
     list of dict
         ``group``, ``category``, ``arm``, ``length``, ``tasks`` (those averaged), ``left_out``,
-        ``score``, ``delta`` and ``floor``, in the rows' order.
+        ``score``, ``delta`` and ``floor``, in the rows' order; then the overall means, whose
+        ``category`` is ``overall`` and which name the ``categories`` averaged.
     """
     found: dict[tuple[str, str, str, int | None], list[ArmRow]] = {}
     for row in rows:
@@ -45,4 +51,35 @@ def category_means(rows: Iterable[ArmRow]) -> list[dict[str, Any]]:
                 "floor": all(row.floor for row in used),
             }
         )
-    return means
+    return means + _overall(means)
+
+
+def _overall(means: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
+    for mean in means:
+        found.setdefault((mean["group"], mean["arm"], mean["length"]), []).append(mean)
+    overall = []
+    for (group, arm, length), members in found.items():
+        if len(members) < 2:
+            continue
+        used = [mean for mean in members if not mean["floor"]] or members
+        deltas = [mean["delta"] for mean in used]
+        overall.append(
+            {
+                "group": group,
+                "category": OVERALL,
+                "arm": arm,
+                "length": length,
+                "tasks": [task for mean in used for task in mean["tasks"]],
+                "left_out": [
+                    task
+                    for mean in members
+                    for task in (*mean["left_out"], *(() if mean in used else mean["tasks"]))
+                ],
+                "score": fmean(mean["score"] for mean in used),
+                "delta": None if None in deltas else fmean(deltas),
+                "floor": all(mean["floor"] for mean in used),
+                "categories": [mean["category"] for mean in used],
+            }
+        )
+    return overall

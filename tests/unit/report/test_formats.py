@@ -182,3 +182,18 @@ def test_writing_to_an_impossible_place_is_one_line(tmp_path):
         write_text(tmp_path, "x")
     with pytest.raises(ConfigError, match="cannot write"):
         write_text(tmp_path / "no" / "r.md", "x")
+
+
+def test_bca_intervals_are_for_display(sweep):
+    """--interval bca shows other intervals, the same estimates, says so, and repeats itself."""
+    usual, bca = (
+        json.loads(render([str(sweep)], "json", None, interval))["arms"]
+        for interval in ("jackknife", "bca")
+    )
+    assert [arm["score"]["mean"] for arm in usual] == [arm["score"]["mean"] for arm in bca]
+    assert [arm["score"]["low"] for arm in usual] != [arm["score"]["low"] for arm in bca]
+    text = render([str(sweep)], "md", None, "bca")
+    assert "BCa bootstrap ones (seed 0)" in text
+    assert text == render([str(sweep)], "md", None, "bca")
+    with pytest.raises(ConfigError, match="--interval"):
+        render([str(sweep)], "md", None, "normal")

@@ -51,9 +51,35 @@ def test_the_terminal_prints_a_line_a_category(summary: dict) -> None:
     """Each category has its line with every arm; the floor one says so."""
     head, *lines = category_lines(summary)
     assert head == "Mean by category:"
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert "full 0.750" in lines[0]
     assert "floor" in lines[1]
+    assert "overall (mean of retrieval): full 0.750" in lines[2]
+
+
+def test_overall_is_the_mean_of_the_categories(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """LongBench's overall score weighs categories alike, however many tasks each has."""
+    folder = tmp_path_factory.mktemp("overall")
+    tasks = [
+        Task(name="a", n=10, category="single_doc_qa"),
+        Task(name="b", n=10, category="single_doc_qa"),
+        Task(name="c", n=10, category="code"),
+    ]
+    rates = {"a": 10, "b": 6, "c": 4}
+
+    def score(arm: str, task: str, index: int) -> float:
+        return float(index < rates[task] - (2 if arm != "full" else 0))
+
+    build_store(folder / "run", tasks=tasks, arms=[Arm()], score=score, blocks=1)
+    with Store.open(folder / "run") as opened:
+        means = summarize(opened).to_json()["categories"]
+    full, sparse = (mean for mean in means if mean["category"] == "overall")
+    assert full["score"] == pytest.approx((0.8 + 0.4) / 2)
+    assert sparse["delta"] == pytest.approx(-0.2)
+    assert full["categories"] == ["single_doc_qa", "code"]
+    assert full["tasks"] == ["a", "b", "c"]
 
 
 def test_one_category_needs_no_line() -> None:
