@@ -60,7 +60,7 @@ format: dev
 	.venv/bin/ruff check --fix .
 
 gate: dev
-	$(pytest) tests/e2e/test_self_gate.py
+	$(pytest) tests/engine/test_self_gate.py
 
 bench: setup
 	$(harness) bench ttft --target-config llama-3.2-1b --load dummy --length 4096 --keep 0.1 --look-ahead 8

@@ -183,6 +183,15 @@ def _with_queries(examples: TaskExamples, field: str) -> TaskExamples:
     return replace(examples, examples=found)
 
 
+def _own_models(method: Method) -> dict[str, dict[str, str | None]]:
+    """Digests of the models that only this method uses (a retriever's, a compressor's)."""
+    from harness.models.folders import digest_of, locate
+
+    found = {name: locate(name) for name in getattr(method, "own_models", ())}
+    digests = {name: folder and digest_of(folder) for name, folder in found.items()}
+    return {"models": digests} if digests else {}
+
+
 def _data_digest(examples: TaskExamples) -> str:
     """Digest of the examples themselves: pairs of runs with equal digests saw the same data."""
     return canonical_digest([example.record.content_digest for example in examples.examples])
@@ -317,6 +326,7 @@ class _CellBuilder:
             "engine_options": [list(pair) for pair in spec.options],
             "target": digests.get("target"),
             "speculator": digests.get("speculator") if uses_speculator else None,
+            **_own_models(variant.method),
         }
         elsewhere = spec.engine != self.base.engine
         return CellRecord(

@@ -82,6 +82,12 @@ class LlmLingua(ShapesPrompt):
     variant: Variant = "llmlingua"
     compressor: str | None = None
 
+    @property
+    def own_models(self) -> tuple[str, ...]:
+        """The compressor, where it is not the speculator: part of a cell's identity."""
+        model = self._model(None)
+        return () if model is None else (model,)
+
     def missing(self) -> str | None:
         """Say which compressor is not on this machine; None where it is, or comes with a run."""
         model = self._model(None)

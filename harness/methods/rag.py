@@ -77,6 +77,11 @@ class Rag(ShapesPrompt):
             raise ValueError("order relevance moves passages, so it needs positions: compacted")
         return self
 
+    @property
+    def own_models(self) -> tuple[str, ...]:
+        """The embedding model, where there is one: part of a cell's identity."""
+        return (self.model,) if self.retriever == "dense" else ()
+
     def missing(self) -> str | None:
         """Say what the retriever lacks on this machine; None where it can run."""
         if self.retriever == "bm25":
