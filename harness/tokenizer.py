@@ -57,11 +57,22 @@ class Tokenizer:
 
     def plain(self, text: str) -> str:
         """``text`` with the model's start token in front, where the tokenizer would add one."""
-        probe = self.hf("a")["input_ids"]
+        word_first = text[:1] not in {"", " "}
+        return (self._start if word_first else self._start.removesuffix(" ")) + text
+
+    @cached_property
+    def _start(self) -> str:
+        """What :meth:`plain` puts in front.
+
+        A tokenizer that puts a blank before a text's first word (Llama 2) does not put one behind
+        a start token that stands in the text, so the blank is written out.
+        """
+        wanted = tuple(self.hf("a")["input_ids"])
         bos = self.hf.bos_token_id
-        if bos is not None and probe and probe[0] == bos:
-            return f"{self.hf.bos_token}{text}"
-        return text
+        if bos is None or wanted[:1] != (bos,):
+            return ""
+        start = str(self.hf.bos_token)
+        return next((s for s in (start, f"{start} ") if self.encode(f"{s}a") == wanted), start)
 
     @property
     def bos_token_id(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tiny import metaspace_tokenizer
 
 from harness.models.embedded import prepare_smollm2
 from harness.tokenizer import Tokenizer
@@ -19,27 +20,7 @@ def smollm2() -> Tokenizer:
 @pytest.fixture(scope="session")
 def metaspace(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     """One as Llama 2's: SentencePiece-like, a start token of its own, no chat template."""
-    from tokenizers import Tokenizer as Fast
-    from tokenizers import decoders, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    from harness.data.essays import load_essays
-
-    fast = Fast(models.BPE(byte_fallback=True))
-    fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
-    fast.decoder = decoders.Sequence([decoders.Metaspace(), decoders.ByteFallback()])
-    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    trainer = trainers.BpeTrainer(vocab_size=1500, special_tokens=special, show_progress=False)
-    sentences = load_essays().sentences
-    fast.train_from_iterator([*sentences, "0 1 2 3 4 5 6 7 8 9 One of the special"], trainer)
-    fast.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", 1)]
-    )
-    folder = tmp_path_factory.mktemp("metaspace")
-    PreTrainedTokenizerFast(
-        tokenizer_object=fast, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
-    ).save_pretrained(folder)
-    return Tokenizer.load(str(folder))
+    return metaspace_tokenizer(tmp_path_factory.mktemp("metaspace"))
 
 
 @pytest.fixture(params=TOKENIZERS)
