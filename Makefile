@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 harness := .venv/bin/harness
 pytest := .venv/bin/python -m pytest
 # What is quick first; the shared engines last, so that nothing waits beside them.
-order := tests/unit tests/contract tests/e2e tests/engine
+order := tests/unit tests/contract tests/e2e tests
 
 help:
 	@echo 'make [setup]   .venv with the harness and a vLLM for this machine'

@@ -25,6 +25,7 @@ from harness.specprefill.vllm.scorer import VllmScorer
 
 KEEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
 LOOK_AHEADS = (1, 2, 4, 8)
+LIMIT = 1.3
 
 
 class Timed:
@@ -88,9 +89,11 @@ def main() -> None:
     scorer = VllmScorer.open(EngineSpec("vllm", str(plan.models.speculator)))
     try:
         run(base, scorer, limit=1)  # warm
+        worst = 0.0
         for number in range(options.rounds):
             one = run(base, scorer, look_ahead=LOOK_AHEADS[-1:], seed=(number,))
             many = run(base, scorer, keep=KEEPS, look_ahead=LOOK_AHEADS, seed=(number,))
+            worst = max(worst, many.seconds / one.seconds)
             print(
                 f"round {number}: one cell {one.passes} passes, {one.seconds:.2f} s; "
                 f"{len(KEEPS)} x {len(LOOK_AHEADS)} cells {many.passes} passes, "
@@ -98,6 +101,8 @@ def main() -> None:
             )
     finally:
         scorer.close()
+    if worst > LIMIT:
+        raise SystemExit(f"scoring many cells cost {worst:.2f} times one, above {LIMIT}")
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ full prefill beside SpecPrefill on the padded embedded model a few minutes on tw
 DEFAULT_BLOCKS = 6
 """Latency blocks over the tasks of a group at one length: the fewest that give an interval."""
 FIRST_LOOK_S = 240.0
-"""A first look (neither limit nor latency samples given) begins no further latency block after
-this, once each order (ABBA, BAAB) has one: it ends within five minutes on slow machines too."""
+"""A first look (nobody said how much to run) begins no further latency block of an arm after this,
+once the arm has one of each order (ABBA, BAAB). Quality is run whole, however long it takes."""
 
 
 def _as_list(value: Any) -> Any:

@@ -88,7 +88,8 @@ def uncached(resources: Mapping[str, object]) -> dict[str, object]:
 class BlockPlan:
     """Blocks of one arm against its reference on one engine.
 
-    ``reference`` is None where the run has none; every slot is the arm's then.
+    ``reference`` is None where the run has none; every slot is the arm's then. ``before`` counts
+    the arm's blocks on earlier tasks of its group, so that the orders alternate over the group.
     """
 
     cell_id: str
@@ -96,6 +97,7 @@ class BlockPlan:
     context: MethodContext
     reference: Method | None
     session: str
+    before: int = 0
 
 
 def measure_blocks(
@@ -117,7 +119,7 @@ def measure_blocks(
 def _measure_block(
     engine: Engine, plan: BlockPlan, block: int, prompt: Prompt
 ) -> list[LatencyRecord]:
-    order = ORDERS[block % 2]
+    order = ORDERS[(plan.before + block) % 2]
     records = []
     for slot, letter in enumerate(order):
         is_reference = letter == "A" and plan.reference is not None

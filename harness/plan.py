@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig, canonical_digest
 from harness.engines import check_target
 from harness.engines.base import EngineSpec
-from harness.errors import ConfigError
+from harness.errors import ConfigError, ModelError
 from harness.methods.base import Method
 from harness.records import SCHEMA_VERSION, CellRecord
 from harness.suggest import nearest
@@ -80,15 +80,24 @@ class Plan:
         asked = self.config.latency_samples
         if asked is not None:
             return asked
+        fellows = self._fellows(workload)
+        share, rest = divmod(DEFAULT_BLOCKS, len(fellows))
+        return share + (fellows.index(workload) < rest)
+
+    def blocks_before(self, workload: Workload) -> int:
+        """Latency blocks of the workloads before it in its group: blocks alternate over a group."""
+        fellows = self._fellows(workload)
+        return sum(map(self.latency_samples, fellows[: fellows.index(workload)]))
+
+    def _fellows(self, workload: Workload) -> list[Workload]:
+        """Workloads of the same group and length."""
         first = workload.cells[0].record
-        fellows = [
+        return [
             other
             for other in self.workloads
             if (other.cells[0].record.group, other.cells[0].record.length)
             == (first.group, first.length)
         ]
-        share, rest = divmod(DEFAULT_BLOCKS, len(fellows))
-        return share + (fellows.index(workload) < rest)
 
     def reference_of(self, cell: PlannedCell) -> PlannedCell | None:
         """Return the full-prefill cell that a cell's deltas refer to, or None."""
@@ -113,7 +122,8 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
     from harness.tokenizer import Tokenizer
 
     variants = expand_arms(config, overrides)
-    first_look = config.limit is None and config.latency_samples is None
+    sizes = (config.limit, config.latency_samples, config.data)
+    first_look = all(size is None for size in sizes)
     tasks, notices = _tasks(config)
     config = _with_limit(config, tasks)
     models = resolve(config.preset, config.target, config.speculator)
@@ -187,8 +197,13 @@ def _own_models(method: Method) -> dict[str, dict[str, str | None]]:
     """Digests of the models that only this method uses (a retriever's, a compressor's)."""
     from harness.models.folders import digest_of, locate
 
-    found = {name: locate(name) for name in getattr(method, "own_models", ())}
-    digests = {name: folder and digest_of(folder) for name, folder in found.items()}
+    digests: dict[str, str | None] = {}
+    for name in getattr(method, "own_models", ()):
+        try:
+            folder = locate(name)
+        except ModelError:  # the method says so itself, of each prompt
+            folder = None
+        digests[name] = folder and digest_of(folder)
     return {"models": digests} if digests else {}
 
 

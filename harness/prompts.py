@@ -82,7 +82,7 @@ class PreparedPrompt:
     receipt
         What the method did.
     directives
-        Per-request instructions for a prefill strategy other than the standard one.
+        Per-request instructions for an attention path or prefill strategy other than the usual.
     """
 
     example_id: str

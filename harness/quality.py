@@ -102,8 +102,8 @@ class _Quality:
             yield self._refusal(self.refused.pop(0))
 
     def generated(self, example: Example, generation: Generation) -> QualityRecord:
-        prepared = self.receipts.pop(generation.example_id)
-        receipt = generation.receipt or prepared
+        before = self.receipts.pop(generation.example_id)
+        receipt = generation.receipt or before
         counters = {**receipt.counters, **generation.counters}
         record = self._record(
             example,

@@ -8,6 +8,7 @@ rates; latency runs on a subset, one request at a time, with nothing kept (DESIG
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ def execute(plan: Plan, store: Store, *, fail_fast: bool = False, quiet: bool = 
         for spec in plan.specs:
             if work.needs(spec):
                 run.on_engine(spec)
-        if run.time_is_up():
+        if run.cut_short:
             progress.say(
                 "the first look's minutes are over: the same command measures the latency blocks "
                 "that are left"
@@ -72,6 +73,8 @@ class _Run:
     # Times of one session share a machine state, which the statistics need to know.
     session: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     began: float = field(default_factory=perf_counter)
+    blocks: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    cut_short: bool = False
 
     def on_engine(self, spec: EngineSpec) -> None:
         """Run every outstanding cell of one engine."""
@@ -162,7 +165,7 @@ class _Run:
         tasks = list(dict.fromkeys(work.cell.record.task for work in works))
         what = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
         self.progress.say(f"{what}, {works[0].cell.record.arm}")
-        if len(works) > 1:
+        if len(works) > 1 and not self.fail_fast:
             try:
                 return self._generate(works, engine)
             except Exception as error:
@@ -183,7 +186,7 @@ class _Run:
         workload = self.plan.workload_of(cell)
         done = self.work.blocks_done(cell)
         prompts = self.work.timed_prompts(cell, workload)
-        if len(done) >= len(prompts) or self.time_is_up():
+        if len(done) >= len(prompts) or self._time_is_up(cell):
             return
         self.progress.say(f"{cell.record.task}, timing {cell.record.arm}")
         reference = self.plan.reference_of(cell)
@@ -193,27 +196,30 @@ class _Run:
             context=context,
             reference=None if reference is None else reference.method,
             session=self.session,
+            before=self.plan.blocks_before(workload),
         )
         if self.work.first_timing(cell):
             warm_up(engine, blocks, prompts[0])
-        in_time = takewhile(lambda _: not self.time_is_up(), prompts)
+        in_time = takewhile(lambda _: not self._time_is_up(cell), prompts)
         for records in measure_blocks(engine, blocks, in_time, done):
             self.store.add_latency(records)
             self.outcome.timed += len(records)
+            self.blocks[_timed_together(cell)] += 1
             self.progress.advance(self.work.block_weight(cell), 4)
 
-    def time_is_up(self) -> bool:
-        """Whether a first look has timed one block of each order and used its minutes."""
+    def _time_is_up(self, cell: PlannedCell) -> bool:
+        """Whether a first look has used its minutes, and this arm has a block of each order."""
         over = perf_counter() - self.began > FIRST_LOOK_S
-        return self.plan.first_look and over and self.outcome.timed >= 4 * len(ORDERS)
+        enough = self.blocks[_timed_together(cell)] >= len(ORDERS)
+        is_up = self.plan.first_look and over and enough
+        self.cut_short |= is_up
+        return is_up
 
     def _attempt(self, cell: PlannedCell, step: Callable[[], None]) -> None:
         if cell.record.cell_id in self.outcome.failed:
             return
         try:
             step()
-        except HarnessError as error:
-            self._fail([cell], error)
         except Exception as error:  # a cell's fault must not lose the other cells
             self._fail([cell], error)
 
@@ -235,6 +241,12 @@ class _Run:
                 reason = reasons.get(cell_id)
                 status = CellStatus.DONE if reason is None else CellStatus.UNSUPPORTED
                 self.store.set_cell_status(cell_id, status, reason)
+
+
+def _timed_together(cell: PlannedCell) -> tuple[object, ...]:
+    """Cells with equal keys share their speed-up: an arm's, over a group at one length."""
+    record = cell.record
+    return cell.spec, record.arm, record.group, record.length
 
 
 def _line(error: Exception) -> str:

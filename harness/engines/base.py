@@ -71,7 +71,8 @@ class Generation:
     counters
         Hook counters of the engine (``positions_applied``: steps in which positions were edited).
     receipt
-        The method's receipt as a prefill strategy completed it (what it kept, what it cost);
+        The method's receipt as the engine's attention path or prefill strategy completed it (what
+        it kept, what it cost);
         None where the receipt of the prepared prompt stands.
     """
 
@@ -91,7 +92,7 @@ class Generation:
 class LogLikelihood:
     """Sum of the continuation's log probabilities, and whether greedy decoding gives it.
 
-    ``receipt`` is the context's as a prefill strategy completed it, or None, as in
+    ``receipt`` is the context's as the engine completed it, or None, as in
     :class:`Generation`.
     """
 

@@ -77,11 +77,11 @@ class VllmEngine:
             The model, its range or an option does not fit; nothing is left running.
         """
         cls.check(spec)
-        options = HostOptions.from_spec(spec, "target")
-        path = load_path(spec.attention, options)
-        if path is not None:
-            worker = path.worker_class(flavour.require().device)
-            options = replace(options, worker_cls=worker)
+        path = load_path(spec)
+        if path is None:
+            return cls(Host.start(HostOptions.from_spec(spec, "target")))
+        worker = path.worker_class(flavour.require().device)
+        options = HostOptions.from_spec(spec, "target", worker_cls=worker, **path.options)
         return cls(Host.start(options), path)
 
     @staticmethod
@@ -136,7 +136,7 @@ class VllmEngine:
         ready: dict[int, LogLikelihood] = {}
         number = 0
         for done in self._run((self._admit_pair(pair) for pair in pairs), params):
-            receipt, _ = self._reported(done.internal, done.request)
+            receipt, _ = self._of_path(done.internal, done.request)
             ready[done.number] = _loglikelihood(done.output, done.request, receipt)
             while number in ready:
                 yield ready.pop(number)
@@ -206,24 +206,22 @@ class VllmEngine:
 
     def _completed(self, generation: Generation, internal: str, request: _Request) -> Generation:
         """Add what the workers know of a finished request."""
-        receipt, counters = self._reported(internal, request)
-        return replace(generation, receipt=receipt, counters=counters)
-
-    def _reported(
-        self, internal: str, request: _Request
-    ) -> tuple[Receipt | None, Mapping[str, int]]:
-        """Receipt as the attention path completed it, and the steps that edited positions."""
         counters: dict[str, int] = {}
-        receipt = None
         if request.positions is not None:
+            # Several ranks edit alike; the least of them is what all have done.
             ranks = self._host.rpc("specprefill_take_steps", [internal])
             counters["positions_applied"] = min(rank[internal] for rank in ranks)
-        if self._path is not None and request.prepared.directives:
-            ranks = self._host.rpc(self._path.collect, [internal])
-            reports = [rank[internal] for rank in ranks]
-            receipt, found = self._path.finish(request.prepared, reports)
-            counters.update(found)
-        return receipt, counters
+        receipt, found = self._of_path(internal, request)
+        return replace(generation, receipt=receipt, counters={**counters, **found})
+
+    def _of_path(
+        self, internal: str, request: _Request
+    ) -> tuple[Receipt | None, Mapping[str, int]]:
+        """Receipt as the attention path completed it, and the path's counters."""
+        if self._path is None or not request.prepared.directives:
+            return None, {}
+        ranks = self._host.rpc(self._path.collect, [internal])
+        return self._path.finish(request.prepared, [rank[internal] for rank in ranks])
 
     def _admit(self, prompt: PreparedPrompt, max_tokens: int) -> _Request:
         """Check a prompt against the target's range, in *original* positions."""

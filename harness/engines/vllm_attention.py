@@ -9,24 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
+from harness.engines.base import EngineSpec
 from harness.errors import ConfigError
 from harness.prompts import PreparedPrompt
 from harness.receipts import Receipt
 
-if TYPE_CHECKING:
-    from harness.specprefill.vllm.host import HostOptions
-
 PATHS: dict[str, str] = {"minference": "harness.methods.minference.in_vllm:MInferencePath"}
 """Name in :class:`~harness.engines.base.EngineSpec` → ``module:Class``."""
 
+Counters = Mapping[str, int]
+
 
 class AttentionPath(Protocol):
-    """What the engine asks of a path. It is made with the options that the engine starts with."""
+    """What the engine asks of a path."""
 
-    def __init__(self, options: HostOptions) -> None:
-        """Refuse options that the path cannot work with (ConfigError)."""
+    def __init__(self, spec: EngineSpec) -> None:
+        """Refuse a spec that the path cannot work with (ConfigError)."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options that the engine starts with, where the spec does not say otherwise."""
 
     def worker_class(self, device: str) -> str:
         """Qualified name for ``worker_cls`` on ``cpu`` or ``cuda`` (ConfigError where none)."""
@@ -42,17 +46,15 @@ class AttentionPath(Protocol):
         """Complete a receipt from what each rank reported of the request."""
 
 
-Counters = Mapping[str, int]
-
-
-def load_path(name: str, options: HostOptions) -> AttentionPath | None:
-    """Return the path called ``name``; None for ``dense``.
+def load_path(spec: EngineSpec) -> AttentionPath | None:
+    """Return the path that a spec names; None for ``dense``.
 
     Raises
     ------
     ConfigError
-        There is no such path.
+        There is no such path, or it cannot work under the spec's options.
     """
+    name = spec.attention
     if name == "dense":
         return None
     if name not in PATHS:
@@ -60,4 +62,4 @@ def load_path(name: str, options: HostOptions) -> AttentionPath | None:
             f"the vllm engine has no attention path {name!r}: it has dense, {', '.join(PATHS)}"
         )
     module, attribute = PATHS[name].split(":")
-    return cast(AttentionPath, getattr(import_module(module), attribute)(options))
+    return cast(AttentionPath, getattr(import_module(module), attribute)(spec))

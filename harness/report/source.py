@@ -135,7 +135,7 @@ class Report:
             return measured
         return (
             f"{measured} Intervals of scores and differences are BCa bootstrap ones (seed "
-            f"{self.bca_seed}), for display: no verdict uses them."
+            f"{self.bca_seed}), for display: remarks and verdicts keep the jackknife's."
         )
 
     @cached_property

@@ -43,6 +43,7 @@ COLUMNS = (
     "floor",
     "status",
     "remarks",
+    "interval",
 )
 """Columns of the CSV; later versions may add some at the end, none changes its meaning."""
 
@@ -50,10 +51,13 @@ COLUMNS = (
 def render_json(report: Report) -> str:
     """Return one object: a run's summary as ``harness run --json`` prints it.
 
-    Several runs give ``{"runs": […]}``; a comparison adds ``"paper"``.
+    Several runs give ``{"runs": […]}``; a comparison adds ``"paper"``, bootstrap intervals add
+    ``"interval"``.
     """
     summaries = [dict(run.summary) for run in report.runs]
     out: dict[str, Any] = summaries[0] if len(summaries) == 1 else {"runs": summaries}
+    if report.bca_seed is not None:
+        out["interval"] = f"bca, seed {report.bca_seed}"
     if report.comparison == "paper":
         out["paper"] = asdict(paper.compare(report))
     return json.dumps(out, ensure_ascii=False, allow_nan=False) + "\n"
@@ -64,9 +68,11 @@ def render_csv(report: Report) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
+    kind = "jackknife" if report.bca_seed is None else "bca"
     for run in report.runs:
         for row in run.rows:
-            writer.writerow([cell(value) for value in _values(row, run.record.run_id)])
+            values = [*_values(row, run.record.run_id), kind]
+            writer.writerow([cell(value) for value in values])
     return text.getvalue()
 
 

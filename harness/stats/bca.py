@@ -15,6 +15,7 @@ from harness.stats.estimate import LEVEL, MIN_CLUSTERS, Estimate, too_few_cluste
 from harness.stats.jackknife import Floats, cluster_totals
 
 RESAMPLES = 9_999
+_BATCH_ITEMS = 2**22
 
 
 def bca_mean(
@@ -55,6 +56,8 @@ def bca_mean(
         n_resamples=resamples,
         confidence_level=level,
         method="BCa",
+        # In parts: all resamples of many thousand clusters at once would take gigabytes.
+        batch=max(1, _BATCH_ITEMS // count),
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return Estimate(mean, float(ends.low), float(ends.high), n, count, method="bca", level=level)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
+from harness.summary.counting import is_counting
 from harness.summary.rows import ArmRow
 
 OVERALL = "overall"
@@ -18,8 +19,9 @@ def category_means(rows: Iterable[ArmRow]) -> list[dict[str, Any]]:
     mean, marked ``floor``. There is no interval: a benchmark's tasks are its authors' choice, not
     a sample of anything.
 
-    A group with several categories also has its overall mean, LongBench's macro-average over the
-    categories (Bai et al. 2024, arXiv:2308.14508, table 3), without those that are all floor.
+    A group with several categories also has an overall mean, each category weighing alike, as
+    LongBench's (Bai et al. 2024, arXiv:2308.14508, table 3), without categories that are all floor
+    or only count. An arm that lacks a task of the first arm has none.
 
     Returns
     -------
@@ -55,31 +57,36 @@ def category_means(rows: Iterable[ArmRow]) -> list[dict[str, Any]]:
 
 
 def _overall(means: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, int | None], dict[str, list[dict[str, Any]]]] = {}
     for mean in means:
-        found.setdefault((mean["group"], mean["arm"], mean["length"]), []).append(mean)
+        arms = found.setdefault((mean["group"], mean["length"]), {})
+        arms.setdefault(mean["arm"], []).append(mean)
     overall = []
-    for (group, arm, length), members in found.items():
-        if len(members) < 2:
-            continue
-        used = [mean for mean in members if not mean["floor"]] or members
-        deltas = [mean["delta"] for mean in used]
-        overall.append(
-            {
-                "group": group,
-                "category": OVERALL,
-                "arm": arm,
-                "length": length,
-                "tasks": [task for mean in used for task in mean["tasks"]],
-                "left_out": [
-                    task
-                    for mean in members
-                    for task in (*mean["left_out"], *(() if mean in used else mean["tasks"]))
-                ],
-                "score": fmean(mean["score"] for mean in used),
-                "delta": None if None in deltas else fmean(deltas),
-                "floor": all(mean["floor"] for mean in used),
-                "categories": [mean["category"] for mean in used],
-            }
-        )
+    for arms in found.values():
+        first, *_ = arms.values()
+        # An arm that lacks a task would be averaged over other things than the arm beside it.
+        alike = [members for members in arms.values() if _tasks(members) == _tasks(first)]
+        if len(first) > 1:
+            overall += [_over_categories(members) for members in alike]
     return overall
+
+
+def _tasks(members: list[dict[str, Any]]) -> list[list[str]]:
+    return [mean["tasks"] for mean in members]
+
+
+def _over_categories(members: list[dict[str, Any]]) -> dict[str, Any]:
+    counted = [m for m in members if not all(is_counting(t, m["category"]) for t in m["tasks"])]
+    used = [mean for mean in counted if not mean["floor"]] or members
+    deltas = [mean["delta"] for mean in used]
+    left_out = [[*mean["left_out"], *([] if mean in used else mean["tasks"])] for mean in members]
+    return {
+        **{key: members[0][key] for key in ("group", "arm", "length")},
+        "category": OVERALL,
+        "tasks": [task for mean in used for task in mean["tasks"]],
+        "left_out": [task for tasks in left_out for task in tasks],
+        "score": fmean(mean["score"] for mean in used),
+        "delta": None if None in deltas else fmean(deltas),
+        "floor": all(mean["floor"] for mean in used),
+        "categories": [mean["category"] for mean in used],
+    }

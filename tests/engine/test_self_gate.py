@@ -23,10 +23,15 @@ from harness.runner import execute
 from harness.session import open_run
 from harness.specprefill.vllm.scorer import VllmScorer
 
-pytestmark = pytest.mark.engine
-
 ROOT = Path(__file__).parents[2]
 BASELINE = ROOT / "results" / "gate" / str(machine()["class"]) / "ruler_niah_single_1.json"
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not BASELINE.is_file(), reason=f"no baseline for machine class {machine()['class']}"
+    ),
+]
 EXAMPLES = 12
 CONFIG = RunConfig(
     task=("ruler_niah_single_1",),
@@ -46,8 +51,6 @@ def shared(
     monkeypatch: pytest.MonkeyPatch, vllm_engine: VllmEngine, vllm_scorer: VllmScorer
 ) -> None:
     """Let runs use the engines that are open, and leave them open."""
-    if not BASELINE.is_file():
-        pytest.skip(f"no baseline for machine class {machine()['class']}")
     monkeypatch.setattr(VllmEngine, "close", lambda _: None)
     monkeypatch.setattr(VllmScorer, "close", lambda _: None)
     monkeypatch.setattr("harness.runner.open_engine", lambda _: vllm_engine)

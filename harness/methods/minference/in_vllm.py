@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engines.base import EngineSpec
 from harness.errors import ConfigError
-from harness.methods.costs import prefill_cost
 from harness.methods.minference.published import patterns_for
+from harness.methods.minference.receipt import completed
 from harness.prompts import PreparedPrompt
 from harness.receipts import Receipt
 from harness.specprefill.vllm.modelinfo import read_config
-
-if TYPE_CHECKING:
-    from harness.specprefill.vllm.host import HostOptions
 
 KEY = "minference"
 """The path's name, and its entry in ``extra_args``."""
 
 KNOBS = ("keep", "pattern", "block", "sink", "last_queries", "pattern_file")
 _SEQUENCES = 4
+_DECODED = 256  # room for answers in the cache, a request
 
 
 def runs_in_vllm(base: EngineSpec) -> bool:
@@ -32,48 +29,47 @@ def runs_in_vllm(base: EngineSpec) -> bool:
     return base.engine == "vllm" and found is not None and found.device == "cpu"
 
 
-def on_vllm(base: EngineSpec) -> EngineSpec:
-    """Return ``base`` with this path: each prompt whole in one step, and nothing cached.
-
-    The cache holds every running request to its end, so that none is preempted and prefilled
-    again.
-    """
-    positions = base.max_model_len + 1
-    options = {
-        **dict(base.options),
-        "chunked_prefill": False,
-        "kv_tokens": _SEQUENCES * (base.max_model_len + 256),
-        "max_num_batched_tokens": max(positions, 4096),
-        "max_num_seqs": _SEQUENCES,
-        "prefix_caching": False,
-    }
-    return replace(base, attention=KEY, options=tuple(sorted(options.items())))
-
-
 class MInferencePath:
     """Implements :class:`harness.engines.vllm_attention.AttentionPath`."""
 
     collect = "minference_take"
 
-    def __init__(self, options: HostOptions) -> None:
+    def __init__(self, spec: EngineSpec) -> None:
         """Refuse options under which a prompt could come in parts, or its keys from a cache.
 
         Raises
         ------
         ConfigError
-            The options allow chunked prefill, prefix caching or several ranks.
+            The options ask for chunked prefill, prefix caching, several ranks or small steps.
         """
+        given = dict(spec.options)
         wrong = {
-            "chunked prefill is on": options.chunked_prefill,
-            "prefix caching is on": options.prefix_caching,
-            "tensor_parallel is above 1": options.tensor_parallel > 1,
-            "max_num_batched_tokens is below max_model_len": options.max_num_batched_tokens
-            < options.max_model_len,
+            "chunked_prefill is on": given.get("chunked_prefill", False),
+            "prefix_caching is on": given.get("prefix_caching", False),
+            "tensor_parallel is above 1": given.get("tensor_parallel", 1) > 1,
+            "max_num_batched_tokens is below max_model_len": spec.max_model_len
+            > given.get("max_num_batched_tokens", spec.max_model_len),
         }
         for reason, found in wrong.items():
             if found:
                 raise ConfigError(f"MInference needs the whole prompt in one step: {reason}")
-        self._model = options.model
+        self._model = spec.target
+        self._positions = spec.max_model_len
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Each prompt whole in one step, and nothing cached.
+
+        The cache holds every running request to its end, so that none is preempted and prefilled
+        again.
+        """
+        return {
+            "chunked_prefill": False,
+            "kv_tokens": _SEQUENCES * (self._positions + _DECODED),
+            "max_num_batched_tokens": max(self._positions + 1, 4096),
+            "max_num_seqs": _SEQUENCES,
+            "prefix_caching": False,
+        }
 
     def worker_class(self, device: str) -> str:
         """Return the worker on a CPU.
@@ -111,18 +107,3 @@ class MInferencePath:
         """Complete the receipt with the share of pairs that was computed."""
         (report,) = ranks
         return completed(prepared, report["share"]), {"sparse_layers": int(report["layers"])}
-
-
-def completed(prepared: PreparedPrompt, achieved: float) -> Receipt:
-    """Return the receipt of a prefill that computed ``achieved`` of the causal pairs."""
-    length = prepared.original_length
-    knobs = prepared.directives
-    return replace(
-        prepared.receipt,
-        keep_achieved=achieved,
-        cost=prefill_cost(length, length, knobs["shape"], attention_share=achieved),
-        details={
-            "pattern": "published" if knobs["pattern_file"] else knobs["pattern"],
-            "latency": "reference kernel",
-        },
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -11,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
 from harness.methods.costs import target_shape
-from harness.methods.minference.in_vllm import on_vllm, runs_in_vllm
+from harness.methods.minference.in_vllm import KEY, runs_in_vllm
 from harness.methods.minference.published import read_patterns
 from harness.methods.pruning import STRICT, Keep, Stopwatch
 from harness.methods.strategic import on_transformers, whole_prompt
@@ -25,10 +26,11 @@ class MInference:
 
     It runs on each layer's q, k and v, in one step without chunks or a prefix cache: the estimate
     needs the prompt's last queries. In vLLM on a CPU it stands behind vLLM's attention backend
-    (:mod:`.vllm_worker`), elsewhere in the transformers engine. The blocks that are skipped are
-    not computed, but in a loop of small matrix products (a *reference kernel*): its quality is
-    comparable everywhere, its latency is not that of fused sparse kernels, and the receipt says
-    so.
+    (:mod:`.vllm_worker`), elsewhere in the transformers engine. Blocks that are
+    skipped are not computed (but where a step of vLLM holds other requests too: its kernel then
+    runs over all, and the arm's rows are overwritten), in a loop of small matrix products, a
+    *reference kernel*: its quality is comparable everywhere, its latency is not that of fused
+    sparse kernels, and the receipt says so.
 
     Attributes
     ----------
@@ -74,7 +76,7 @@ class MInference:
     def engine_spec(self, base: EngineSpec) -> EngineSpec:
         """Return this attention path on the run's engine, or on transformers."""
         if self.engine == "run" and runs_in_vllm(base):
-            return on_vllm(base)
+            return replace(base, attention=KEY)
         return on_transformers(base, attention=self.name)
 
     def prepare(

@@ -7,8 +7,8 @@ from typing import Any
 from harness.engines.hf_attention import attention_replaced
 from harness.engines.hf_model import Prefilled, forward, new_cache
 from harness.methods.minference.attend import attend
-from harness.methods.minference.in_vllm import completed
 from harness.methods.minference.published import patterns_for
+from harness.methods.minference.receipt import completed
 from harness.prompts import PreparedPrompt
 
 

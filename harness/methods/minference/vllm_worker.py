@@ -56,8 +56,51 @@ class _Step:
     spans: list[_Span] = field(default_factory=list)
     has_others: bool = True
 
+    def describe(
+        self, jobs: Sequence[_Job | None], computed: Sequence[int], scheduled: Sequence[int]
+    ) -> None:
+        """Take the requests of a step in their order; refuse a prompt that comes in parts."""
+        self.spans, self.has_others = [], False
+        start = 0
+        for job, done, count in zip(jobs, computed, scheduled, strict=False):
+            if job is None or done >= job.length:
+                self.has_others = True
+            elif done or count < job.length:
+                raise RuntimeError("MInference needs the whole prompt in one step")
+            else:
+                self.spans.append(_Span(start, start + count, job))
+            start += count
+
 
 _step = _Step()
+
+
+class _Jobs:
+    """Jobs of live requests, and of finished ones until their shares are taken."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, _Job] = {}
+        self._finished: OrderedDict[str, _Job] = OrderedDict()
+
+    def update(self, scheduler_output: Any) -> None:
+        """Learn new requests. Finished before new: an id may be used again in the same step."""
+        for request in scheduler_output.finished_req_ids:
+            if request in self._live:
+                self._finished[request] = self._live.pop(request)
+        while len(self._finished) > _REMEMBERED:
+            self._finished.popitem(last=False)
+        for new in scheduler_output.scheduled_new_reqs:
+            extra = getattr(new.sampling_params, "extra_args", None) or {}
+            if KEY in extra:
+                self._live[new.req_id] = _Job(extra[KEY])
+
+    def get(self, request: str) -> _Job | None:
+        """Job of a live request, None where it carries no knobs."""
+        return self._live.get(request)
+
+    def take(self, request: str) -> _Job:
+        """Job of a request whose output has come; it is let go."""
+        return self._finished.pop(request, None) or self._live.pop(request)
 
 
 class MInferenceRunner(TargetCPURunner):
@@ -65,39 +108,20 @@ class MInferenceRunner(TargetCPURunner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.minference_jobs: OrderedDict[str, _Job] = OrderedDict()
+        self.minference_jobs = _Jobs()
 
     def _update_states(self, scheduler_output: Any) -> Any:
-        for new in scheduler_output.scheduled_new_reqs:
-            extra = getattr(new.sampling_params, "extra_args", None) or {}
-            if KEY in extra:
-                self.minference_jobs[new.req_id] = _Job(extra[KEY])
-        while len(self.minference_jobs) > _REMEMBERED:
-            self.minference_jobs.popitem(last=False)
+        self.minference_jobs.update(scheduler_output)
         return super()._update_states(scheduler_output)
 
     def _preprocess(self, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
         prepared = super()._preprocess(scheduler_output, *args, **kwargs)
         batch = self.input_batch
         scheduled = scheduler_output.num_scheduled_tokens
-        self._describe(batch.req_ids, batch.num_computed_tokens_cpu, scheduled)
+        jobs = [self.minference_jobs.get(request) for request in batch.req_ids]
+        counts = [scheduled[request] for request in batch.req_ids]
+        _step.describe(jobs, batch.num_computed_tokens_cpu, counts)
         return prepared
-
-    def _describe(
-        self, order: Sequence[str], computed: Sequence[int], scheduled: Mapping[str, int]
-    ) -> None:
-        _step.spans, _step.has_others = [], False
-        start = 0
-        for request, done in zip(order, computed, strict=False):
-            stop = start + scheduled[request]
-            job = self.minference_jobs.get(request)
-            if job is None or done >= job.length:
-                _step.has_others = True
-            elif done or stop - start < job.length:
-                raise RuntimeError("MInference needs the whole prompt in one step")
-            else:
-                _step.spans.append(_Span(start, stop, job))
-            start = stop
 
 
 class SparseAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
@@ -179,6 +203,6 @@ class MInferenceCPUWorker(TargetCPUWorker):
         """Mean share of the pairs that each request computed, and in how many layers."""
         found = {}
         for request in requests:
-            shares = list(self.model_runner.minference_jobs.pop(request).shares.values())
+            shares = list(self.model_runner.minference_jobs.take(request).shares.values())
             found[request] = {"share": sum(shares) / len(shares), "layers": len(shares)}
         return found

@@ -31,7 +31,7 @@ class HostOptions:
     kv_tokens
         Tokens that the KV cache holds, all running requests together.
     worker_cls
-        Another worker than the role's own (tests).
+        Another worker than the role's own (an attention path's, a test's).
     """
 
     model: str

@@ -192,6 +192,9 @@ def test_bca_intervals_are_for_display(sweep):
     )
     assert [arm["score"]["mean"] for arm in usual] == [arm["score"]["mean"] for arm in bca]
     assert [arm["score"]["low"] for arm in usual] != [arm["score"]["low"] for arm in bca]
+    assert json.loads(render([str(sweep)], "json", None, "bca"))["interval"] == "bca, seed 0"
+    rows = csv.DictReader(io.StringIO(render([str(sweep)], "csv", None, "bca")))
+    assert {row["interval"] for row in rows} == {"bca"}
     text = render([str(sweep)], "md", None, "bca")
     assert "BCa bootstrap ones (seed 0)" in text
     assert text == render([str(sweep)], "md", None, "bca")
