@@ -203,7 +203,7 @@ def _own_models(method: Method) -> dict[str, dict[str, str | None]]:
             folder = locate(name)
         except ModelError:  # the method says so itself, of each prompt
             folder = None
-        digests[name] = folder and digest_of(folder)
+        digests[name] = None if folder is None else digest_of(folder)
     return {"models": digests} if digests else {}
 
 

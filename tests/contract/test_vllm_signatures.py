@@ -138,3 +138,18 @@ def test_both_flavours_of_worker_can_be_imported():
         for role in ("target", "speculator"):
             module, _, name = Flavour("vllm", "0.32.0", device).worker_class(role).rpartition(".")
             assert hasattr(pytest.importorskip(module), name)
+
+
+def test_the_cpu_attention_backend_is_replaced_through_the_registry():
+    """MInference subclasses it; keys and values reach the cache before attention, by vLLM."""
+    from vllm.model_executor.models.utils import extract_layer_index
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
+
+    assert AttentionBackendEnum.CPU_ATTN.value.endswith("cpu_attn.CPUAttentionBackend")
+    assert parameters(register_backend)[:2] == ["backend", "class_path"]
+    assert CPUAttentionBackend.forward_includes_kv_cache_update is False
+    assert parameters(CPUAttentionBackendImpl.forward)[:8] == [
+        *("self", "layer", "query", "key", "value", "kv_cache", "attn_metadata", "output")
+    ]
+    assert extract_layer_index("model.layers.7.self_attn.attn") == 7

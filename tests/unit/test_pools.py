@@ -95,6 +95,22 @@ def test_one_cell_fails_alone(
     assert len(done) == PAIRS - 2
 
 
+def test_fail_fast_stops_at_the_first_failure(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[list[str]]
+) -> None:
+    """Nothing is run together, so that what failed is known and nothing after it runs."""
+
+    def generate(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(FakeEngine, "_generate", generate)
+    with open_run(plan, tmp_path) as store:
+        with pytest.raises(RuntimeError, match="out of memory"):
+            execute(plan, store, fail_fast=True, quiet=True)
+        assert [str(cell.status) for cell in store.cells()].count("failed") == 1
+    assert len(batches) == 1
+
+
 def test_bundles_are_bounded(plan: Plan) -> None:
     """No more examples than allowed run together, but a workload is never split."""
     assert [len(bundle) for bundle in bundles(plan.workloads, most=4)] == [2, 1]

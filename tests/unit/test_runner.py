@@ -265,17 +265,47 @@ def test_a_question_from_a_field_of_the_data(tmp_path: Path) -> None:
         build_plan(config.model_copy(update={"query_from": "nothing"}))
 
 
-def test_a_first_look_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past its minutes it times one block of each order; the same command does the rest."""
+def test_a_first_look_ends_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Past its minutes each arm has one block of each order; the same command does the rest."""
     monkeypatch.setattr("harness.runner.FIRST_LOOK_S", 0.0)
     plan = build_plan(CONFIG.model_copy(update={"limit": None, "latency_samples": None}))
-    assert run(plan, tmp_path) == (36, 8)
+    with open_run(plan, tmp_path) as store:
+        outcome = execute(plan, store)
+        orders = sorted({(record.cell_id, record.order) for record in store.latency()})
+    assert (outcome.generated, outcome.timed) == (36, 2 * 2 * 4)
+    assert [order for _, order in orders] == ["ABBA", "BAAB"] * 2
+    assert "the latency blocks that are left" in capsys.readouterr().err
     monkeypatch.undo()
-    assert run(plan, tmp_path) == (0, 2 * 6 * 4 - 8)
+    with open_run(plan, tmp_path) as store:
+        outcome = execute(plan, store)
+    assert (outcome.generated, outcome.timed) == (0, 2 * 4 * 4)
+    assert "that are left" not in capsys.readouterr().err
 
 
-def test_a_size_that_was_given_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given", ["limit", "data"])
+def test_a_size_that_was_given_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
     """Whoever says how much to run waits for it, however long it takes."""
     monkeypatch.setattr("harness.runner.FIRST_LOOK_S", 0.0)
-    plan = build_plan(CONFIG.model_copy(update={"limit": 7, "latency_samples": None}))
-    assert run(plan, tmp_path) == (21, 2 * 6 * 4)
+    rows = [
+        {"prompt": f"The mill {n} stands by the river.", "answers": ["river"]} for n in range(7)
+    ]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sizes = {"limit": {"limit": 7}, "data": {"data": str(tmp_path / "d.jsonl"), "limit": None}}
+    plan = build_plan(CONFIG.model_copy(update={"latency_samples": None, **sizes[given]}))
+    assert run(plan, tmp_path / "r") == (21, 2 * 6 * 4)
+
+
+def test_orders_alternate_over_a_group(tmp_path: Path) -> None:
+    """With one block a task, every other task's runs the other way round."""
+    names = tuple(f"ruler_niah_{name}" for name in ("single_1", "single_2", "multikey_1"))
+    plan = build_plan(CONFIG.model_copy(update={"task": names, "limit": 1, "latency_samples": 1}))
+    run(plan, tmp_path)
+    with Store.open(tmp_path) as store:
+        tasks = {cell.cell_id: (cell.arm, cell.task) for cell in store.cells()}
+        found = {tasks[record.cell_id]: record.order for record in store.latency()}
+    for arm in ("specprefill-k10-lah8", "specprefill-k30-lah8"):
+        assert [found[arm, name] for name in names] == ["ABBA", "BAAB", "ABBA"]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from synthetic import Arm, Task, build_store
 
 from harness.report.terminal import category_lines
+from harness.stats.estimate import Estimate
 from harness.store import Store
 from harness.summary import summarize
+from harness.summary.categories import category_means
+from harness.summary.rows import ArmRow
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +87,36 @@ def test_overall_is_the_mean_of_the_categories(
     assert sparse["delta"] == pytest.approx(-0.2)
     assert full["categories"] == ["single_doc_qa", "code"]
     assert full["tasks"] == ["a", "b", "c"]
+
+
+def row(arm: str, task: str, category: str, score: float | None) -> ArmRow:
+    """A task's row with what means are made of."""
+    estimate = Estimate(score, None, None, 10, 10)
+    return cast(
+        ArmRow,
+        SimpleNamespace(
+            level="task", group="g", category=category, arm=arm, length=None, task=task,
+            score=estimate, delta=None, floor=False,
+        ),
+    )  # fmt: skip
+
+
+def test_overall_compares_equals_and_counts_nothing() -> None:
+    """An arm that lacks a task has no overall mean; a category that only counts is in none."""
+    rows = [
+        row(arm, task, category, score)
+        for arm, missing in (("full", ""), ("broken", "c"))
+        for task, category, score in (
+            ("a", "retrieval", 1.0),
+            ("c", "tracking", 0.5),
+            ("ruler_cwe", "aggregation", 0.0),
+        )
+        if task != missing
+    ]
+    (overall,) = (mean for mean in category_means(rows) if mean["category"] == "overall")
+    assert overall["arm"] == "full"
+    assert overall["score"] == pytest.approx(0.75)
+    assert overall["left_out"] == ["ruler_cwe"]
 
 
 def test_one_category_needs_no_line() -> None:
