@@ -9,8 +9,6 @@ export PYTHONDONTWRITEBYTECODE :=
 
 harness := .venv/bin/harness
 pytest := .venv/bin/python -m pytest
-# What is quick first; the shared engines last, so that nothing waits beside them.
-order := tests/unit tests/contract tests/e2e tests
 
 help:
 	@echo 'make [setup]   .venv with the harness and a vLLM for this machine'
@@ -42,10 +40,10 @@ demo: setup
 	$(harness) run --task ruler --keep 0.1
 
 test: dev
-	$(pytest) -m 'not long and not gpu' $(order)
+	$(pytest) -m 'not long and not gpu'
 
 test-all: dev
-	$(pytest) -m 'not gpu' $(order)
+	$(pytest) -m 'not gpu'
 
 unit: dev
 	$(pytest) tests/unit tests/contract

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 # Read by OpenMP when torch is imported, which is after this.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+FOLDERS = ("unit", "contract", "e2e", "engine")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what is quick first, and the shared engines last: nothing then waits beside them."""
+    root = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(root).parts[0]
+        return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+
+    items.sort(key=place)

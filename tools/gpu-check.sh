@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 nvidia-smi --query-gpu=name,memory.total --format=csv
 FLAVOUR=cuda tools/setup.sh dev
+.venv/bin/python -m pip install --quiet '.[minference]' || echo 'no minference package: its test skips'
 .venv/bin/harness doctor
 # The engine tests take whatever device vLLM finds; float32 parity is the point.
 .venv/bin/python -m pytest tests/contract/test_vllm_signatures.py tests/gpu tests/engine -m 'not long'

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from harness.methods.minference import fused
 from harness.methods.minference.kernel import sparse_attention
-from harness.methods.minference.patterns import Layer, columns_within, published_columns
+from harness.methods.minference.patterns import (
+    Layer,
+    columns_within,
+    published_choices,
+    published_columns,
+)
 from harness.methods.minference.published import HeadPattern
+from harness.methods.minference.receipt import REFERENCE
+
+
+class Attended(NamedTuple):
+    """Output [H, M, d], the achieved share of the causal pairs, and the kernel's name."""
+
+    out: Tensor
+    share: float
+    kernel: str
 
 
 def attend(
@@ -17,7 +32,7 @@ def attend(
     scale: float,
     knobs: Mapping[str, Any],
     published: Sequence[HeadPattern] | None,
-) -> tuple[Tensor, float]:
+) -> Attended:
     """Attend sparsely over a whole prompt.
 
     Parameters
@@ -28,11 +43,6 @@ def attend(
         The arm's options (:class:`harness.methods.minference.MInference`).
     published
         This layer's published head patterns, which then stand instead of the knobs'.
-
-    Returns
-    -------
-    tuple
-        [H, M, d], and the achieved share of the causal pairs.
     """
     q, *narrow = qkv
     k, v = (x.repeat_interleave(q.shape[0] // x.shape[0], 0) for x in narrow)
@@ -40,5 +50,9 @@ def attend(
     if published is None:
         columns, share = columns_within(layer, knobs["pattern"], knobs["keep"])
     else:
-        columns, share = published_columns(layer, published)
-    return sparse_attention((q, k, v), columns, knobs["block"], scale), share
+        choices = published_choices(layer, published)
+        columns, share = published_columns(layer, choices)
+        if fused.fits(layer):
+            return Attended(fused.fused_attention((q, k, v), choices), share, fused.NAME)
+    out = sparse_attention((q, k, v), columns, knobs["block"], scale)
+    return Attended(out, share, REFERENCE)

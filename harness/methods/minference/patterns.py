@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import ceil
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -67,37 +68,67 @@ def columns_within(layer: Layer, pattern: str, keep: float) -> tuple[Tensor, flo
     return chosen, achieved
 
 
-def published_columns(layer: Layer, heads: Sequence[HeadPattern]) -> tuple[Tensor, float]:
-    """Choose each head's columns with the sizes of a published file.
+class Choice(NamedTuple):
+    """What one head of a published file computes.
+
+    Attributes
+    ----------
+    columns, offsets
+        Key columns, and distances of diagonals from the main one: int64 [n] each.
+    blocks
+        Blocks a row in place of both; 0 for a head of columns and diagonals.
+    """
+
+    columns: Tensor
+    offsets: Tensor
+    blocks: int = 0
+
+
+def published_choices(layer: Layer, heads: Sequence[HeadPattern]) -> list[Choice]:
+    """Choose each head's columns and diagonals with the sizes of a published file.
 
     As the authors' code does, the first 30 columns and the latest 100 diagonals are always among
-    the chosen; a diagonal computes every block that it crosses.
+    the chosen.
+    """
+    vertical, slash = _column_mass(layer)
+    vertical[:, :30], slash[:, :100] = torch.inf, torch.inf
+    every = torch.arange(layer.length, device=layer.q.device)
+    found = []
+    for index, head in enumerate(heads):
+        if head.kind == "block_sparse":
+            found.append(Choice(every[:0], every[:0], max(1, head.first)))
+        elif head.kind == "stream_llm":
+            found.append(Choice(every[: head.first], every[: max(1, head.second)]))
+        else:
+            columns = vertical[index].topk(min(layer.length, max(30, head.first))).indices
+            offsets = slash[index].topk(min(layer.length, max(50, head.second))).indices
+            found.append(Choice(columns, offsets))
+    return found
+
+
+def published_columns(layer: Layer, choices: Sequence[Choice]) -> tuple[Tensor, float]:
+    """Columns of each query block that published choices compute.
+
+    A diagonal computes every block that it crosses, as in the authors' kernels.
 
     Returns
     -------
     tuple
         bool [H, blocks, M], and the achieved share of the causal pairs.
     """
-    vertical, slash = _column_mass(layer)
-    vertical[:, :30], slash[:, :100] = torch.inf, torch.inf
     blocks = block_sparse_places(layer)
     rows = []
-    for index, head in enumerate(heads):
-        if head.kind == "block_sparse":
-            chosen = (blocks[index] < max(1, head.first)).repeat_interleave(layer.block, 1)
+    for index, (columns, offsets, count) in enumerate(choices):
+        if count:
+            chosen = (blocks[index] < count).repeat_interleave(layer.block, 1)
             rows.append(chosen[:, : layer.length])
             continue
-        columns = torch.zeros(layer.length, dtype=torch.bool, device=layer.q.device)
-        offsets = torch.arange(min(layer.length, max(1, head.second)), device=layer.q.device)
-        if head.kind == "stream_llm":
-            columns[: head.first] = True
-        else:
-            columns[vertical[index].topk(min(layer.length, max(30, head.first))).indices] = True
-            offsets = slash[index].topk(min(layer.length, max(50, head.second))).indices
+        vertical = torch.zeros(layer.length, dtype=torch.bool, device=layer.q.device)
+        vertical[columns] = True
         crossed = torch.zeros(layer.blocks + 1, dtype=torch.bool, device=layer.q.device)
         crossed[offsets // layer.block] = True
         crossed[(offsets + layer.block - 1) // layer.block] = True
-        rows.append(columns[None, :] | crossed[_block_offsets(layer).clamp(min=0)])
+        rows.append(vertical[None, :] | crossed[_block_offsets(layer).clamp(min=0)])
     pairs = layer.pairs()
     chosen = torch.stack(rows) & (pairs > 0)
     return chosen, (chosen * pairs).sum().item() / (layer.heads * pairs.sum().item())

@@ -17,9 +17,16 @@ from harness.arms import build_method
 from harness.engines.hf_model import forward, new_cache
 from harness.errors import ConfigError, DataError
 from harness.methods.base import MethodContext
-from harness.methods.minference import MInference
+from harness.methods.minference import MInference, fused
 from harness.methods.minference.kernel import sparse_attention
-from harness.methods.minference.patterns import RANKERS, Layer, columns_within, published_columns
+from harness.methods.minference.patterns import (
+    RANKERS,
+    Layer,
+    block_sparse_places,
+    columns_within,
+    published_choices,
+    published_columns,
+)
 from harness.methods.minference.published import read_patterns
 from harness.methods.minference.strategy import MInferencePrefill
 from harness.tokenizer import Tokenizer
@@ -152,7 +159,7 @@ def test_published_patterns_set_each_heads_columns(tmp_path: Path) -> None:
     q, k = torch.randn(2, 4, 1024, 4, generator=draw)
     layer = Layer(q, k, SCALE, 64, 0, 64)
     (heads, *_) = read_patterns(str(published_file(tmp_path)))
-    columns, share = published_columns(layer, heads)
+    columns, share = published_columns(layer, published_choices(layer, heads))
     pairs = layer.pairs()
     of_head = (columns * pairs).sum((1, 2)) / pairs.sum()
     assert share == pytest.approx(float(of_head.mean()))
@@ -202,3 +209,39 @@ def test_damaged_pattern_files_are_refused(tmp_path: Path, text: str, word: str)
     path.write_text(text)
     with pytest.raises(DataError, match=word):
         build_method("minference", {"pattern_file": str(path)})
+
+
+def masked(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Causal attention of [1, 1, M, d] tensors to the pairs that ``seen`` allows."""
+    causal = torch.ones_like(seen).tril()
+    return scaled_dot_product_attention(q, k, v, attn_mask=seen & causal)
+
+
+def test_the_authors_kernels_get_each_heads_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels that do what the package documents give the reference's output, head by head."""
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 4, 1000, 16, generator=draw)
+    layer = Layer(q, k, 16**-0.5, 64, 0, 64)
+    choices = published_choices(layer, read_patterns(str(published_file(tmp_path)))[0])
+    row = torch.arange(1000)
+
+    def lines(q, k, v, columns, offsets):
+        assert columns.shape[:2] == offsets.shape[:2] == (1, 1)
+        seen = torch.zeros(1000, 1000, dtype=torch.bool)
+        seen[:, columns[0, 0]] = True
+        apart = row[:, None] // 64 - row[None, :] // 64
+        for crossed in {(o + shift) // 64 for o in offsets[0, 0].tolist() for shift in (0, 63)}:
+            seen |= apart == crossed
+        return masked(q, k, v, seen)
+
+    def blocks(q, k, v, top_k):
+        places = block_sparse_places(layer)[3] < top_k
+        return masked(q, k, v, places[row // 64][:, row // 64])
+
+    monkeypatch.setattr(fused, "kernels", lambda: (lines, blocks))
+    columns, _ = published_columns(layer, choices)
+    expected = sparse_attention((q, k, v), columns, 64, layer.scale)
+    torch.testing.assert_close(fused.fused_attention((q, k, v), choices), expected)
+    assert not fused.fits(layer)  # no GPU, and float32
