@@ -19,7 +19,7 @@ from harness.specprefill.config import SpecPrefillConfig
 from harness.specprefill.hf_scorer import HfScorer
 from harness.tokenizer import Tokenizer
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

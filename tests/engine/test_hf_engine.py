@@ -62,6 +62,7 @@ def test_sparse_generation_equals_the_reference(engine, reference, cases):
     assert differing(engine, reference, cases, lambda case: case.prepared()) == 0
 
 
+@pytest.mark.long  # the vLLM engine's mutation is in every run
 def test_dropping_the_positions_shows(engine, reference, cases):
     """The same check fails where positions are compacted: it can fail."""
 

@@ -154,6 +154,7 @@ def test_admission_counts_original_positions(vllm_engine, cases):
         vllm_engine.time_one(far, GREEDY)
 
 
+@pytest.mark.long  # it times
 def test_later_tokens_cost_no_more_than_with_full_prefill(vllm_engine, cases):
     """Fewer cached tokens: time per output token is not worse than full prefill's."""
 
