@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, cast
 
 import yaml
@@ -110,8 +110,7 @@ def method_class(name: str) -> Any:
     """
     if name not in METHODS:
         raise ConfigError(f"no method {name!r}{nearest(name, METHODS)}")
-    module, attribute = METHODS[name].split(":")
-    return getattr(import_module(module), attribute)
+    return resolve_name(METHODS[name])
 
 
 def option_defaults(name: str) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, cast
+from pkgutil import resolve_name
+from typing import cast
 
 from harness.engines.base import Engine, EngineSpec
 from harness.specprefill.scorer import Scorer
@@ -23,11 +23,6 @@ SCORERS: dict[str, str] = {
 """Engine name → ``module:Class`` of its speculator; each has ``open(spec) -> Scorer``."""
 
 
-def _load(entry: str) -> Any:
-    module, name = entry.split(":")
-    return getattr(import_module(module), name)
-
-
 def check_target(spec: EngineSpec) -> None:
     """Refuse a model that the engine cannot run rightly, before anything heavy is loaded.
 
@@ -36,16 +31,16 @@ def check_target(spec: EngineSpec) -> None:
     EngineRefusedError
         Sliding-window, M-RoPE, MLA and hybrid targets (ALGORITHM.md, Prefill).
     """
-    check = getattr(_load(ENGINES[spec.engine]), "check", None)
+    check = getattr(resolve_name(ENGINES[spec.engine]), "check", None)
     if check is not None:
         check(spec)
 
 
 def open_engine(spec: EngineSpec) -> Engine:
     """Start the engine that ``spec`` describes."""
-    return cast(Engine, _load(ENGINES[spec.engine]).open(spec))
+    return cast(Engine, resolve_name(ENGINES[spec.engine]).open(spec))
 
 
 def open_scorer(spec: EngineSpec) -> Scorer:
     """Start a speculator: ``spec.target`` names its model, ``spec.engine`` where it runs."""
-    return cast(Scorer, _load(SCORERS[spec.engine]).open(spec))
+    return cast(Scorer, resolve_name(SCORERS[spec.engine]).open(spec))

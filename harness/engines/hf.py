@@ -7,7 +7,7 @@ of prefill strategies that need a model's insides. One request at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
@@ -224,8 +224,7 @@ def _strategy(spec: EngineSpec) -> PrefillStrategy:
         raise ConfigError(
             f"the hf engine has no prefill {name!r}: it has standard, {', '.join(STRATEGIES)}"
         )
-    module, attribute = STRATEGIES[name].split(":")
-    return cast(PrefillStrategy, getattr(import_module(module), attribute)())
+    return cast(PrefillStrategy, resolve_name(STRATEGIES[name])())
 
 
 def _path(model: str) -> Path:

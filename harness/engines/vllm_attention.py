@@ -8,7 +8,7 @@ prefill is timed on the same engine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, Protocol, cast
 
 from harness.engines.base import EngineSpec
@@ -61,5 +61,4 @@ def load_path(spec: EngineSpec) -> AttentionPath | None:
         raise ConfigError(
             f"the vllm engine has no attention path {name!r}: it has dense, {', '.join(PATHS)}"
         )
-    module, attribute = PATHS[name].split(":")
-    return cast(AttentionPath, getattr(import_module(module), attribute)(spec))
+    return cast(AttentionPath, resolve_name(PATHS[name])(spec))

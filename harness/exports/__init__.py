@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from harness.errors import ConfigError, StoreError
 from harness.runs import find_run
@@ -36,7 +36,6 @@ def export(name: str, format_: str, out: Path) -> list[Path]:
         raise ConfigError(f"--format {format_!r} is unknown{nearest(format_, FORMATS)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"--out {out} holds something already: name a new folder")
-    module, function = FORMATS[format_].split(":")
     with Store.open(find_run(name)) as store:
         if not store.done_pairs():
             raise StoreError(f"{name} holds no finished example: there is nothing to export")
@@ -46,7 +45,7 @@ def export(name: str, format_: str, out: Path) -> list[Path]:
         except OSError as error:
             raise ConfigError(f"cannot write {out}: {error.strerror}") from error
         try:
-            getattr(import_module(module), function)(store, draft)
+            resolve_name(FORMATS[format_])(store, draft)
             draft.chmod(0o755)  # mkdtemp makes private folders
             if out.exists():
                 out.rmdir()

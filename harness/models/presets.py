@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 
 from harness.errors import ConfigError, ModelError
 from harness.models.folders import digest_of, locate, max_positions
@@ -165,8 +165,7 @@ def get_preset(name: str) -> Preset:
 
 def prepare_model(model: str, progress: Progress | None = None) -> Path:
     """Return the folder of an embedded model, making it where needed."""
-    module, function = EMBEDDED[model].make.split(":")
-    make: Callable[..., Path] = getattr(importlib.import_module(module), function)
+    make: Callable[..., Path] = resolve_name(EMBEDDED[model].make)
     return make(progress=progress)
 
 

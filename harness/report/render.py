@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from harness.errors import ConfigError
 from harness.report.source import open_report
@@ -47,9 +47,8 @@ def render(
         raise ConfigError(f"--compare {comparison!r} is unknown{nearest(comparison, COMPARISONS)}")
     if interval not in INTERVALS:
         raise ConfigError(f"--interval {interval!r} is unknown{nearest(interval, INTERVALS)}")
-    module, name = FORMATS[format_].split(":")
     with open_report(names, comparison, BCA_SEED if interval == "bca" else None) as report:
-        text: str = getattr(import_module(module), name)(report)
+        text: str = resolve_name(FORMATS[format_])(report)
     return text
 
 
