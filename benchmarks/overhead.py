@@ -54,7 +54,8 @@ def main() -> None:
             raise
     whole = perf_counter() - BEGAN
     engines = sum(spent.values())
-    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sorted(spent.items()))
+    most = sorted(spent.items(), key=lambda item: -item[1])
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in most)
     print(
         f"wall {whole:.1f} s; target and speculator {engines:.1f} s ({parts}); "
         f"harness {whole - engines:.1f} s = {(whole - engines) / whole:.1%}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,18 +193,21 @@ def _with_queries(examples: TaskExamples, field: str) -> TaskExamples:
     return replace(examples, examples=found)
 
 
-def _own_models(method: Method) -> dict[str, dict[str, str | None]]:
-    """Digests of the models that only this method uses (a retriever's, a compressor's)."""
+def _own_models(method: Method) -> tuple[str, ...]:
+    """Models that only this method uses (a retriever's, a compressor's)."""
+    names: tuple[str, ...] = getattr(method, "own_models", ())
+    return names
+
+
+def _model_digest(name: str) -> str | None:
+    """Digest of a model on this machine; None of one that is not, as its method says itself."""
     from harness.models.folders import digest_of, locate
 
-    digests: dict[str, str | None] = {}
-    for name in getattr(method, "own_models", ()):
-        try:
-            folder = locate(name)
-        except ModelError:  # the method says so itself, of each prompt
-            folder = None
-        digests[name] = None if folder is None else digest_of(folder)
-    return {"models": digests} if digests else {}
+    try:
+        folder = locate(name)
+    except ModelError:
+        return None
+    return None if folder is None else digest_of(folder)
 
 
 def _data_digest(examples: TaskExamples) -> str:
@@ -287,6 +290,12 @@ class _CellBuilder:
     variants: Sequence[Variant]
     base: EngineSpec
 
+    @cached_property
+    def _own_digests(self) -> dict[str, str | None]:
+        """Digest of each model that only one method uses; weights are read once a plan."""
+        names = {name for variant in self.variants for name in _own_models(variant.method)}
+        return {name: _model_digest(name) for name in names}
+
     def build(
         self, examples: TaskExamples, length: int | None, seed: int
     ) -> tuple[PlannedCell, ...]:
@@ -341,8 +350,10 @@ class _CellBuilder:
             "engine_options": [list(pair) for pair in spec.options],
             "target": digests.get("target"),
             "speculator": digests.get("speculator") if uses_speculator else None,
-            **_own_models(variant.method),
         }
+        own = {name: self._own_digests[name] for name in _own_models(variant.method)}
+        if own:
+            identity["models"] = own
         elsewhere = spec.engine != self.base.engine
         return CellRecord(
             cell_id=canonical_digest(identity)[:16],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -31,12 +31,6 @@ class QualityWork:
     examples: TaskExamples
     pending: Sequence[Example]
     context: MethodContext
-
-    def without(self, done: Container[tuple[str, str]]) -> QualityWork:
-        """Leave out the (cell, example) pairs in ``done``."""
-        cell_id = self.cell.record.cell_id
-        left = [e for e in self.pending if (cell_id, e.record.example_id) not in done]
-        return replace(self, pending=left)
 
 
 def run_quality(works: Sequence[QualityWork], engine: Engine) -> Iterator[QualityRecord]:

@@ -90,11 +90,8 @@ class _Run:
             for bundle in bundles(self.plan.workloads):
                 kept = dict(handles)
                 for column in columns(bundle, spec):
-                    works = [
-                        self._work(member, self._context(*member, scorer, kept, rates))
-                        for member in column
-                    ]
-                    self._quality(works, engine)
+                    contexts = [self._context(*member, scorer, kept, rates) for member in column]
+                    self._quality(list(zip(column, contexts, strict=True)), engine)
                 handles = uncached(kept)
             self.work.unsupported = frozenset(self.store.unsupported_reasons())
             for workload in self.plan.workloads:
@@ -153,30 +150,31 @@ class _Run:
             resources=resources,
         )
 
-    def _work(self, member: Member, context: MethodContext) -> QualityWork:
-        cell, workload = member
-        return QualityWork(cell, workload.examples, self.work.pending(cell, workload), context)
-
-    def _quality(self, works: Sequence[QualityWork], engine: Engine) -> None:
+    def _quality(self, members: Sequence[tuple[Member, MethodContext]], engine: Engine) -> None:
         """Run cells together; where that fails, each on its own, so that one fails alone."""
-        works = [work for work in works if work.pending]
-        if not works:
+        members = [member for member in members if self.work.pending(*member[0])]
+        cells = [cell for (cell, _), _ in members]
+        if not cells:
             return
-        tasks = list(dict.fromkeys(work.cell.record.task for work in works))
+        tasks = list(dict.fromkeys(cell.record.task for cell in cells))
         what = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
-        self.progress.say(f"{what}, {works[0].cell.record.arm}")
-        if len(works) > 1 and not self.fail_fast:
+        self.progress.say(f"{what}, {cells[0].record.arm}")
+        if len(cells) > 1 and not self.fail_fast:
             try:
-                return self._generate(works, engine)
+                return self._generate(members, engine)
             except Exception as error:
                 self.progress.say(f"{what} failed together ({_line(error)}): each goes alone")
-        for work in works:
-            self._attempt(work.cell, partial(self._generate, [work], engine))
+        for cell, member in zip(cells, members, strict=True):
+            self._attempt(cell, partial(self._generate, [member], engine))
 
-    def _generate(self, works: Sequence[QualityWork], engine: Engine) -> None:
-        left = [work.without(self.work.pairs_done) for work in works]
+    def _generate(self, members: Sequence[tuple[Member, MethodContext]], engine: Engine) -> None:
+        """Run what the cells still lack, also after an attempt that failed midway."""
+        works = [
+            QualityWork(cell, workload.examples, self.work.pending(cell, workload), context)
+            for (cell, workload), context in members
+        ]
         weights = {work.cell.record.cell_id: self.work.weight(work.cell) for work in works}
-        for record in run_quality(left, engine):
+        for record in run_quality(works, engine):
             self.store.add_quality([record])
             self.work.pairs_done.add((record.cell_id, record.example_id))
             self.outcome.generated += record.text is not None

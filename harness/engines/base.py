@@ -72,8 +72,7 @@ class Generation:
         Hook counters of the engine (``positions_applied``: steps in which positions were edited).
     receipt
         The method's receipt as the engine's attention path or prefill strategy completed it (what
-        it kept, what it cost);
-        None where the receipt of the prepared prompt stands.
+        it kept, what it cost); None where the receipt of the prepared prompt stands.
     """
 
     example_id: str

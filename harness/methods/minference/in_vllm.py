@@ -53,7 +53,8 @@ class MInferencePath:
         for reason, found in wrong.items():
             if found:
                 raise ConfigError(f"MInference needs the whole prompt in one step: {reason}")
-        self._model = spec.target
+        config = read_config(spec.target)
+        self._size = (config["num_hidden_layers"], config["num_attention_heads"])
         self._positions = spec.max_model_len
 
     @property
@@ -94,11 +95,7 @@ class MInferencePath:
             The pattern file is for another model.
         """
         knobs = {name: prepared.directives[name] for name in KNOBS}
-        if knobs["pattern_file"] is not None:
-            config = read_config(self._model)
-            patterns_for(
-                config["num_hidden_layers"], config["num_attention_heads"], knobs["pattern_file"]
-            )
+        patterns_for(*self._size, knobs["pattern_file"])
         return {KEY: {**knobs, "length": prepared.original_length}}
 
     def finish(

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
 from harness.methods.costs import target_shape
-from harness.methods.minference.in_vllm import KEY, runs_in_vllm
+from harness.methods.minference.in_vllm import runs_in_vllm
 from harness.methods.minference.published import read_patterns
 from harness.methods.pruning import STRICT, Keep, Stopwatch
 from harness.methods.strategic import on_transformers, whole_prompt
@@ -76,7 +76,7 @@ class MInference:
     def engine_spec(self, base: EngineSpec) -> EngineSpec:
         """Return this attention path on the run's engine, or on transformers."""
         if self.engine == "run" and runs_in_vllm(base):
-            return replace(base, attention=KEY)
+            return replace(base, attention=self.name)
         return on_transformers(base, attention=self.name)
 
     def prepare(

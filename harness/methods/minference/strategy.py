@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.engines.hf_attention import attention_replaced
 from harness.engines.hf_model import Prefilled, forward, new_cache
-from harness.methods.minference.attend import Attended, attend
+from harness.methods.minference.attend import attend
 from harness.methods.minference.published import patterns_for
 from harness.methods.minference.receipt import completed
 from harness.prompts import PreparedPrompt
@@ -22,20 +22,21 @@ class MInferencePrefill:
         published = patterns_for(
             config.num_hidden_layers, config.num_attention_heads, knobs["pattern_file"]
         )
-        layers: list[Attended] = []
+        shares: list[float] = []
+        kernels: set[str] = set()
 
         def replaced(
             module: Any, query: Any, key: Any, value: Any, mask: Any, *, scaling: float, **_: Any
         ) -> tuple[Any, None]:
             heads = None if published is None else published[module.layer_idx]
-            done = attend((query[0], key[0], value[0]), scaling, knobs, heads)
-            layers.append(done._replace(out=done.out[:0]))
-            return done.out.transpose(0, 1)[None], None
+            out, share, kernel = attend((query[0], key[0], value[0]), scaling, knobs, heads)
+            shares.append(share)
+            kernels.add(kernel)
+            return out.transpose(0, 1)[None], None
 
         cache = new_cache(model)
         length = prepared.original_length
         with attention_replaced(model, replaced):
             logits = forward(model, prepared.token_ids, range(length), cache)[-1]
-        share = sum(layer.share for layer in layers) / len(layers)
-        receipt = completed(prepared, share, layers[0].kernel)
-        return Prefilled(cache, logits, length, {"sparse_layers": len(layers)}, receipt)
+        receipt = completed(prepared, sum(shares) / len(shares), ", ".join(sorted(kernels)))
+        return Prefilled(cache, logits, length, {"sparse_layers": len(shares)}, receipt)

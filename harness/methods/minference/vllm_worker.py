@@ -140,19 +140,15 @@ class SparseAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
         **kwargs: Any,
     ) -> torch.Tensor:
         """Attend; shapes as in vLLM's: query [T, H, d], key and value [T, Hkv, d]."""
-        if attn_metadata is None or not _step.spans:
-            return super().forward(
-                layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs
-            )
-        if _step.has_others:
+        spans = [] if attn_metadata is None else _step.spans
+        if not spans or _step.has_others:
             super().forward(
                 layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs
             )
-        index = extract_layer_index(layer.layer_name)
-        for start, stop, job in _step.spans:
+        for start, stop, job in spans:
             rows = slice(start, stop)
             heads = [x[rows].transpose(0, 1) for x in (query, key, value)]
-            out = self._prompt(heads, job, index)
+            out = self._prompt(heads, job, extract_layer_index(layer.layer_name))
             output[rows] = out.transpose(0, 1).reshape(output[rows].shape)
         return output
 
