@@ -1,21 +1,24 @@
 """Draft/verify prefill against full prefill: TTFT, acceptance, fallback, and what it costs.
 
 Every prompt is generated once with full prefill and once at each threshold, the order turning
-from prompt to prompt, all on one open verifier. Acceptance is a proxy (the verifier's hidden
-state stands on approximate keys and values), so the true quality and the share of prompts with
-the very same tokens stand beside it.
+from prompt to prompt, all on one open verifier. Thresholds under which a prompt takes the very
+same decisions share one measurement of it: the runs would be identical, and so a sweep costs only
+where it makes a difference. Acceptance is a proxy (the verifier's hidden state stands on
+approximate keys and values), so the true quality and the share of prompts with the very same
+tokens stand beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.bench.draft_verify_rows import Row, table
 from harness.errors import ConfigError
-from harness.stats.latency import MIN_BLOCKS, Shift, hodges_lehmann
+from harness.stats.latency import Shift, hodges_lehmann
 
 if TYPE_CHECKING:
     from harness.engines.base import Generation
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-SWEEP = (0.80, 0.88, 0.92, 0.96)
+SWEEP = (0.80, 0.88, 0.92, 0.96, 0.99)
 """Thresholds that are tried: the published one, its "about 5 % faster" one, and around them."""
 
 
@@ -57,53 +60,6 @@ class DraftVerifyOptions:
             raise ConfigError("--prompt-lengths must name lengths of at least 1 token")
         if not self.thresholds:
             raise ConfigError("--thresholds must name at least one threshold")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One prompt length at one threshold, over the runs.
-
-    Attributes
-    ----------
-    full_ms, ttft_ms
-        Hodges–Lehmann estimates with 95 % intervals, in milliseconds.
-    speedup
-        Full over draft/verify, from the paired log ratios.
-    acceptance_rate, fallback_rate
-        Mean share of accepted chunks; share of prompts that fell back to full prefill.
-    full_score, score
-        Mean task scores.
-    same_tokens
-        Share of prompts whose generated tokens equal full prefill's.
-    """
-
-    length: int
-    threshold: float
-    runs: int
-    full_ms: Shift
-    ttft_ms: Shift
-    speedup: Shift
-    acceptance_rate: float
-    fallback_rate: float
-    full_score: float
-    score: float
-    same_tokens: float
-    maps: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping."""
-        shifts = {
-            name: {"estimate": shift.estimate, "low": shift.low, "high": shift.high}
-            for name, shift in (
-                ("full_ms", self.full_ms),
-                ("ttft_ms", self.ttft_ms),
-                ("speedup", self.speedup),
-            )
-        }
-        names = ("length", "threshold", "runs", "acceptance_rate", "fallback_rate")
-        scores = ("full_score", "score", "same_tokens")
-        plain = {name: getattr(self, name) for name in (*names, *scores)}
-        return {**plain, **shifts, "maps": dict(self.maps)}
 
 
 def bench_draft_verify(options: DraftVerifyOptions, say: Say) -> list[Row]:
@@ -142,7 +98,9 @@ def bench_draft_verify(options: DraftVerifyOptions, say: Say) -> list[Row]:
     rows: list[Row] = []
     with full, drafted:
         for length, examples in zip(options.prompt_lengths, loaded, strict=True):
-            rows += _Length(options, length, examples, context, full, drafted).measure(say)
+            found = _Length(options, length, examples, context, full, drafted).measure(say)
+            say("\n".join(table(found)))  # a long sweep that is stopped has shown these
+            rows += found
     return rows
 
 
@@ -180,14 +138,24 @@ class _Length:
         """Run every prompt in every arm; the first ``warmup`` prompts are thrown away."""
         arms: tuple[float | None, ...] = (None, *self.options.thresholds)
         found: dict[float | None, list[Generation]] = {arm: [] for arm in arms}
+        timed = dict.fromkeys(arms, 0)
         for index, example in enumerate(self.examples.examples):
             say(f"{self.length} tokens, prompt {index + 1} of {len(self.examples.examples)}")
             turn = index % len(arms)
+            drafted: list[Generation] = []
             for arm in (*arms[turn:], *arms[:turn]):
-                generation = self._generate(example, arm)
+                generation = None if arm is None else _decided_alike(drafted, arm)
+                fresh = generation is None
+                if generation is None:
+                    generation = self._generate(example, arm)
+                if fresh and arm is not None:
+                    drafted.append(generation)
                 if index >= self.options.warmup:
                     found[arm].append(generation)
-        return [self._row(t, found[None], found[t]) for t in self.options.thresholds]
+                    timed[arm] += fresh
+        return [
+            self._row(t, found[None], found[t], timed=timed[t]) for t in self.options.thresholds
+        ]
 
     def _generate(self, example: Example, threshold: float | None) -> Generation:
         from harness.methods.draft_verify import DraftVerify
@@ -200,7 +168,9 @@ class _Length:
         (prepared,) = method.prepare([example.prompt], self.context)
         return self.drafted.time_one(prepared, example.sampling)
 
-    def _row(self, threshold: float, full: list[Generation], drafted: list[Generation]) -> Row:
+    def _row(
+        self, threshold: float, full: list[Generation], drafted: list[Generation], *, timed: int
+    ) -> Row:
         before, after = _ttfts(full), _ttfts(drafted)
         ratio = hodges_lehmann(np.log(before) - np.log(after))
         receipts = [g.receipt for g in drafted if g.receipt is not None]
@@ -220,6 +190,7 @@ class _Length:
             same_tokens=float(
                 np.mean([a.token_ids == b.token_ids for a, b in zip(full, drafted, strict=True)])
             ),
+            timed=timed,
             maps={k: receipts[0].details.get(k) for k in (*maps, *cosines)},
         )
 
@@ -232,6 +203,17 @@ class _Length:
         return float(np.mean(scores))
 
 
+def _decided_alike(drafted: Sequence[Generation], threshold: float) -> Generation | None:
+    """Return the run of the same prompt whose decisions ``threshold`` would take, too."""
+    for generation in drafted:
+        assert generation.receipt is not None, "the strategy completes every receipt"
+        refused, accepted = generation.receipt.details["alike"]
+        above = refused is None or refused < threshold
+        if above and (accepted is None or threshold <= accepted):
+            return generation
+    return None
+
+
 def _ttfts(generations: Sequence[Generation]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.asarray([g.ttft_s for g in generations], dtype=np.float64)
 
@@ -241,45 +223,3 @@ def _scaled(shift: Shift, change: Callable[[float], float]) -> Shift:
     ends = (shift.estimate, shift.low, shift.high)
     estimate, low, high = (None if x is None else change(x) for x in ends)
     return Shift(estimate, low, high, shift.n, shift.reason)
-
-
-def to_text(rows: Sequence[Row]) -> str:
-    """The report for a terminal."""
-    lines = [
-        f"{'length':>6} {'threshold':>9} {'full ms':>24} {'draft/verify ms':>24} "
-        f"{'speed-up':>18} {'accepted':>8} {'fell back':>9} {'quality':>13} {'same tokens':>11}"
-    ]
-    lines += [
-        f"{r.length:>6} {r.threshold:>9g} {_shown(r.full_ms, 0):>24} {_shown(r.ttft_ms, 0):>24} "
-        f"{_shown(r.speedup, 2):>18} {r.acceptance_rate:>8.1%} {r.fallback_rate:>9.1%} "
-        f"{r.score:>5.2f} of {r.full_score:<4.2f} {r.same_tokens:>11.0%}"
-        for r in rows
-    ]
-    maps = rows[0].maps
-    lines += ["", f"Maps from draft to verifier: {maps['maps']}."]
-    if maps["shuffled_cosine"] is not None:
-        lines.append(
-            f"Held out: R² of hidden states {maps['hidden_r2']:.2f}, keys "
-            f"{maps['key_r2_median']:.2f}, values {maps['value_r2_median']:.2f} (medians over "
-            f"layers); cosine of the same token {maps['matched_cosine']:.2f}, of shuffled pairs "
-            f"{maps['shuffled_cosine']:.2f}."
-        )
-    lines += [
-        "Acceptance is a proxy: the verifier's hidden state stands on approximate keys and values.",
-        f"{rows[0].runs} prompts a row, Hodges–Lehmann estimates; {_intervals(rows[0])}.",
-    ]
-    return "\n".join(lines)
-
-
-def _intervals(row: Row) -> str:
-    if row.speedup.low is None:
-        return f"too few prompts for intervals, which need {MIN_BLOCKS}"
-    return "95 % intervals in brackets"
-
-
-def _shown(shift: Shift, digits: int) -> str:
-    if shift.estimate is None:
-        return "—"
-    if shift.low is None or shift.high is None:
-        return f"{shift.estimate:.{digits}f}"
-    return f"{shift.estimate:.{digits}f} [{shift.low:.{digits}f}, {shift.high:.{digits}f}]"

@@ -95,7 +95,8 @@ def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
     One row a length and threshold: TTFT with intervals, speed-up, acceptance and fallback rates,
     the task's score, and the share of prompts with the same tokens as full prefill.
     """
-    from harness.bench.draft_verify import DraftVerifyOptions, bench_draft_verify, to_text
+    from harness.bench.draft_verify import DraftVerifyOptions, bench_draft_verify
+    from harness.bench.draft_verify_rows import to_text
     from harness.commands import numbers
 
     options = DraftVerifyOptions(

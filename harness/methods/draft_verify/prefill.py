@@ -46,6 +46,19 @@ class Tally:
         """Share of decided chunks that were accepted; None for an empty prompt."""
         return 1 - self.rejected / self.decided if self.decided else None
 
+    def alike(self, threshold: float) -> tuple[float | None, float | None]:
+        """Thresholds under which the same prompt runs the same way as under ``threshold``.
+
+        Returns
+        -------
+        tuple
+            The greatest refused cosine and the least accepted one: thresholds above the first
+            and up to the second decide every checkpoint alike. None where there is no bound.
+        """
+        refused = max((c for c in self.cosines if c < threshold), default=None)
+        accepted = min((c for c in self.cosines if c >= threshold), default=None)
+        return refused, accepted
+
     def ran(self, start: int, stop: int) -> None:
         """Count a verifier pass over the tokens ``start`` … ``stop`` − 1."""
         self.verifier_tokens += stop - start

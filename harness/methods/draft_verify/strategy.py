@@ -32,6 +32,7 @@ class DraftVerifyPrefill:
             cost=_cost(tally, length, knobs["shape"]),
             details={
                 "acceptance_rate": tally.acceptance_rate,
+                "alike": tally.alike(knobs["config"].acceptance_threshold),
                 "least_cosine": min(tally.cosines),
                 "mean_cosine": sum(tally.cosines) / len(tally.cosines),
                 **pair.facts,

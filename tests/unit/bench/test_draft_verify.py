@@ -11,11 +11,10 @@ from tiny import needle_prompt, tiny_model, tiny_tokenizer
 from harness.bench.draft_verify import (
     SWEEP,
     DraftVerifyOptions,
-    Row,
     _Length,
     bench_draft_verify,
-    to_text,
 )
+from harness.bench.draft_verify_rows import Row, to_text
 from harness.engines.base import EngineSpec, Sampling
 from harness.errors import ConfigError
 from harness.methods.base import MethodContext
@@ -48,7 +47,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     tokenizer = tiny_tokenizer(folder)
     spec = EngineSpec("hf", str(folder), "float32", 4096)
     model = load_model(spec)
-    options = DraftVerifyOptions(None, str(folder), str(folder), (400,), 6, 1, (0.92, 1.01))
+    options = DraftVerifyOptions(None, str(folder), str(folder), (400,), 6, 1, (0.88, 0.92, 1.01))
     length = _Length(
         options,
         400,
@@ -65,7 +64,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 
 def test_rows_hold_what_was_measured(rows: list[Row]) -> None:
     """Accepted at 0.92 and refused above 1; the same tokens as full prefill in both."""
-    accepted, refused = rows
+    _, accepted, refused = rows
     assert (accepted.acceptance_rate, refused.acceptance_rate) == (1.0, 0.0)
     assert accepted.same_tokens == refused.same_tokens == 1.0
     assert accepted.fallback_rate == 0.0
@@ -74,13 +73,23 @@ def test_rows_hold_what_was_measured(rows: list[Row]) -> None:
     assert accepted.full_ms == refused.full_ms
 
 
+def test_thresholds_that_decide_alike_share_a_run(rows: list[Row]) -> None:
+    """0.88 and 0.92 accept everything: each prompt ran once for both; 1.01 ran on its own."""
+    low, high, refused = rows
+    assert low.timed + high.timed == low.runs
+    assert low.timed > 0 < high.timed  # which of them runs turns from prompt to prompt
+    assert refused.timed == refused.runs
+    assert low.ttft_ms == high.ttft_ms != refused.ttft_ms
+    assert "12 of the 18 drafted prefills were run" in to_text(rows)
+
+
 def test_the_report_shows_quality_beside_acceptance(rows: list[Row]) -> None:
     """Every threshold has a line; the proxy is called one; JSON carries the rows."""
     text = to_text(rows)
     assert "identity" in text
     assert "proxy" in text
     assert "95 % intervals" in text
-    assert sum(line.split()[:1] == ["400"] for line in text.splitlines()) == 2
+    assert sum(line.split()[:1] == ["400"] for line in text.splitlines()) == 3
     plain = json.loads(json.dumps([row.to_json() for row in rows]))
     assert plain[0]["ttft_ms"]["low"] is not None
     assert "NaN" not in json.dumps(plain)

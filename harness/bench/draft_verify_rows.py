@@ -1,0 +1,114 @@
+"""What the draft/verify benchmark found: one row a prompt length and threshold, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.stats.latency import MIN_BLOCKS, Shift
+
+
+@dataclass(frozen=True)
+class Row:
+    """One prompt length at one threshold, over the runs.
+
+    Attributes
+    ----------
+    full_ms, ttft_ms
+        Hodges–Lehmann estimates with 95 % intervals, in milliseconds.
+    speedup
+        Full over draft/verify, from the paired log ratios.
+    acceptance_rate, fallback_rate
+        Mean share of accepted chunks; share of prompts that fell back to full prefill.
+    full_score, score
+        Mean task scores.
+    same_tokens
+        Share of prompts whose generated tokens equal full prefill's.
+    timed
+        Prompts measured at this threshold itself; the rest share the measurement of a threshold
+        that decided them alike.
+    """
+
+    length: int
+    threshold: float
+    runs: int
+    full_ms: Shift
+    ttft_ms: Shift
+    speedup: Shift
+    acceptance_rate: float
+    fallback_rate: float
+    full_score: float
+    score: float
+    same_tokens: float
+    timed: int
+    maps: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        shifts = {
+            name: {"estimate": shift.estimate, "low": shift.low, "high": shift.high}
+            for name, shift in (
+                ("full_ms", self.full_ms),
+                ("ttft_ms", self.ttft_ms),
+                ("speedup", self.speedup),
+            )
+        }
+        names = ("length", "threshold", "runs", "timed", "acceptance_rate", "fallback_rate")
+        scores = ("full_score", "score", "same_tokens")
+        plain = {name: getattr(self, name) for name in (*names, *scores)}
+        return {**plain, **shifts, "maps": dict(self.maps)}
+
+
+def to_text(rows: Sequence[Row]) -> str:
+    """The report for a terminal."""
+    lines = table(rows)
+    maps = rows[0].maps
+    lines += ["", f"Maps from draft to verifier: {maps['maps']}."]
+    if maps["shuffled_cosine"] is not None:
+        lines.append(
+            f"Held out: R² of hidden states {maps['hidden_r2']:.2f}, keys "
+            f"{maps['key_r2_median']:.2f}, values {maps['value_r2_median']:.2f} (medians over "
+            f"layers); cosine of the same token {maps['matched_cosine']:.2f}, of shuffled pairs "
+            f"{maps['shuffled_cosine']:.2f}."
+        )
+    lines += [
+        "Acceptance is a proxy: the verifier's hidden state stands on approximate keys and values.",
+        f"{rows[0].runs} prompts a row, Hodges–Lehmann estimates; {_intervals(rows[0])}.",
+        f"{sum(r.timed for r in rows)} of the {sum(r.runs for r in rows)} drafted prefills were "
+        "run; the rest would repeat, decision for decision, that of another threshold and share "
+        "its seconds.",
+    ]
+    return "\n".join(lines)
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """A head, and a line a row."""
+    head = (
+        f"{'length':>6} {'threshold':>9} {'full ms':>24} {'draft/verify ms':>24} "
+        f"{'speed-up':>18} {'accepted':>8} {'fell back':>9} {'quality':>13} {'same tokens':>11}"
+    )
+    return [
+        head,
+        *(
+            f"{r.length:>6} {r.threshold:>9g} {_shown(r.full_ms, 0):>24} "
+            f"{_shown(r.ttft_ms, 0):>24} "
+            f"{_shown(r.speedup, 2):>18} {r.acceptance_rate:>8.1%} {r.fallback_rate:>9.1%} "
+            f"{r.score:>5.2f} of {r.full_score:<4.2f} {r.same_tokens:>11.0%}"
+            for r in rows
+        ),
+    ]
+
+
+def _intervals(row: Row) -> str:
+    if row.speedup.low is None:
+        return f"too few prompts for intervals, which need {MIN_BLOCKS}"
+    return "95 % intervals in brackets"
+
+
+def _shown(shift: Shift, digits: int) -> str:
+    if shift.estimate is None:
+        return "—"
+    if shift.low is None or shift.high is None:
+        return f"{shift.estimate:.{digits}f}"
+    return f"{shift.estimate:.{digits}f} [{shift.low:.{digits}f}, {shift.high:.{digits}f}]"
