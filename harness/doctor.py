@@ -95,7 +95,6 @@ def _optional() -> list[Finding]:
     extras = {
         "llmlingua": ("llmlingua", "LLMLingua arms"),
         "sentence_transformers": ("dense", "the dense retriever"),
-        "minference": ("minference", "MInference's GPU kernels"),
         "ray": ("ray", "running a plan on several machines"),
     }
     found = []

@@ -53,6 +53,10 @@ class Cost:
     flops_share: float | None = None
 
 
+REFERENCE_KERNEL = "reference kernel"
+"""Code that shows what a method computes, not how fast: reports mark its TTFT."""
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What a method did to one prompt.
@@ -70,7 +74,9 @@ class Receipt:
     counters
         Hook counters: how often an integration's code really ran.
     details
-        Method-specific facts (windows, look-ahead tokens …), JSON-ready.
+        Method-specific facts (windows, look-ahead tokens …), JSON-ready. ``kernel`` names what
+        computed a method's attention; with :data:`REFERENCE_KERNEL` its seconds are not the
+        method's own.
     """
 
     method: str

@@ -225,6 +225,17 @@ class Store:
         )
         return {cell_id: reason or "not supported" for cell_id, reason in rows}
 
+    def kernels(self) -> dict[str, tuple[str, ...]]:
+        """Names of the kernels behind each cell's timed requests, where its method names any."""
+        found: dict[str, tuple[str, ...]] = {}
+        named = "json_extract(receipt, '$.details.kernel')"
+        for cell_id, kernel in self._db.execute(
+            f"SELECT DISTINCT cell_id, {named} FROM latency WHERE role = 'arm'"
+            f" AND {named} IS NOT NULL ORDER BY 1, 2"
+        ):
+            found[cell_id] = (*found.get(cell_id, ()), str(kernel))
+        return found
+
     # -- reading frames --------------------------------------------------------------------
 
     def cells_frame(self) -> pd.DataFrame:

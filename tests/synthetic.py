@@ -62,6 +62,7 @@ class Arm:
     statuses: tuple[Status, ...] = (Status.ACTIVE,)
     cell_status: CellStatus = CellStatus.DONE
     reason: str | None = None
+    kernel: str | None = None
 
 
 FULL = Arm("full", "full", None, None, 0.0, 0.0, 1.0, budget_kind="none", improves_ttft=False)
@@ -215,6 +216,7 @@ def _receipt(arm: Arm, example: ExampleRecord, index: int) -> Receipt:
         budget_kind=BudgetKind(arm.budget_kind),
         cost=Cost(kept, 1.0 if arm is FULL else 0.1, kept, kept / m),
         kept_spans=((0, min(m, kept) // 2), (m - min(m, kept) // 2, m)),
+        details={} if arm.kernel is None else {"kernel": arm.kernel},
     )
 
 

@@ -1,1 +1,1 @@
-"""."""
+"""Data sets: formats, pulls, imports, and made-up sources."""

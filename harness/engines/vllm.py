@@ -80,8 +80,8 @@ class VllmEngine:
         path = load_path(spec)
         if path is None:
             return cls(Host.start(HostOptions.from_spec(spec, "target")))
-        worker = path.worker_class(flavour.require().device)
-        options = HostOptions.from_spec(spec, "target", worker_cls=worker, **path.options)
+        started = path.options(flavour.require().device)
+        options = HostOptions.from_spec(spec, "target", **started)
         return cls(Host.start(options), path)
 
     @staticmethod

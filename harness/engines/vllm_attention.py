@@ -28,12 +28,11 @@ class AttentionPath(Protocol):
     def __init__(self, spec: EngineSpec) -> None:
         """Refuse a spec that the path cannot work with (ConfigError)."""
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Options that the engine starts with, where the spec does not say otherwise."""
+    def options(self, device: str) -> Mapping[str, Any]:
+        """Return options that the engine starts with on ``cpu`` or ``cuda``, ``worker_cls`` too.
 
-    def worker_class(self, device: str) -> str:
-        """Qualified name for ``worker_cls`` on ``cpu`` or ``cuda`` (ConfigError where none)."""
+        The spec's own come first.
+        """
 
     def extra_args(self, prepared: PreparedPrompt) -> dict[str, Any]:
         """Return what travels to the worker beside the request, in ``extra_args``."""

@@ -1,1 +1,1 @@
-"""."""
+"""Models: presets, the embedded model, where weights are found."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.receipts import REFERENCE_KERNEL
 from harness.report import formats
 from harness.report.rows import Estimate, Row
 from harness.report.source import Report
@@ -107,8 +108,10 @@ def _latency(row: Row, reference: Row | None, models: str) -> str | None:
             f", median {formats.seconds(row.ttft_s)} against {formats.seconds(reference.ttft_s)}"
         )
     at = "" if row.length is None else f" at {row.length:,} tokens"
+    kernel = f", with a {REFERENCE_KERNEL}" if row.has_reference_kernel else ""
     return (
-        f"Its first token came {_sooner(speedup)}{medians}, one request at a time{at}, on {models}."
+        f"Its first token came {_sooner(speedup)}{medians}, one request at a time{at}, on "
+        f"{models}{kernel}."
     )
 
 
@@ -139,7 +142,8 @@ def _sooner(speedup: Estimate) -> str:
 def _short(row: Row) -> str:
     parts = [f"{formats.arm_label(row)} on {_where(row)}: {_difference(row.delta)}"]
     if row.speedup is not None and row.speedup.value is not None:
-        parts.append(f"TTFT {_sooner(row.speedup)}")
+        kernel = f" with a {REFERENCE_KERNEL}" if row.has_reference_kernel else ""
+        parts.append(f"TTFT{kernel} {_sooner(row.speedup)}")
     return "; ".join(parts) + "."
 
 

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.receipts import Status
+from harness.receipts import REFERENCE_KERNEL, Status
 
 QUIET_STATUSES = frozenset({str(Status.ACTIVE), str(Status.KEPT_ALL)})
 """Statuses that need no notice; every other one means that a prompt was not pruned as asked."""
 
 FLOOR_REMARK = "floor: full prefill scores under 0.2, so the task stays out of headlines"
+
+KERNEL_REMARK = f"TTFT with a {REFERENCE_KERNEL}: not the method's own speed"
 
 TOO_FEW = "too few to conclude"
 """How the summary's notes begin where the data decide nothing."""
@@ -110,6 +112,7 @@ class Row:
     improves_ttft: bool | None = None
     evidence_kept: float | None = None
     requests: int = 0
+    kernel: str | None = None
     floor: bool = False
     deterministic: bool | None = None
     note: str | None = None
@@ -146,6 +149,7 @@ class Row:
             improves_ttft=raw.get("improves_ttft"),
             evidence_kept=raw.get("evidence_kept"),
             requests=ttft.get("requests") or 0,
+            kernel=ttft.get("kernel"),
             floor=bool(raw.get("floor")),
             deterministic=raw.get("deterministic"),
             note=raw.get("note"),
@@ -169,6 +173,11 @@ class Row:
         return self.method == "full"
 
     @property
+    def has_reference_kernel(self) -> bool:
+        """Whether the seconds are those of a reference kernel, not the method's own."""
+        return self.kernel is not None and REFERENCE_KERNEL in self.kernel
+
+    @property
     def series(self) -> str:
         """The arm without its keep rate: arms that differ in nothing else form one curve."""
         return re.sub(r"-k[\d.]+(?=$|[-@])", "", self.arm)
@@ -184,6 +193,8 @@ class Row:
                 found.append(reason)
         if self.floor:
             found.append(FLOOR_REMARK)
+        if self.has_reference_kernel:
+            found.append(KERNEL_REMARK)
         if self.deterministic:
             found.append("deterministic: seeds were varied and no score changed")
         return tuple(found)

@@ -44,6 +44,7 @@ COLUMNS = (
     "status",
     "remarks",
     "interval",
+    "kernel",
 )
 """Columns of the CSV; later versions may add some at the end, none changes its meaning."""
 
@@ -71,7 +72,7 @@ def render_csv(report: Report) -> str:
     kind = "jackknife" if report.bca_seed is None else "bca"
     for run in report.runs:
         for row in run.rows:
-            values = [*_values(row, run.record.run_id), kind]
+            values = [*_values(row, run.record.run_id), kind, row.kernel]
             writer.writerow([cell(value) for value in values])
     return text.getvalue()
 

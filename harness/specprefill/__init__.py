@@ -1,1 +1,1 @@
-"""."""
+"""The method itself: importance, selection, windows, and its engines."""

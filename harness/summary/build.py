@@ -227,6 +227,7 @@ class _Builder:
             row,
             ttft_median=float(seconds.median()) if len(seconds) else None,
             requests=len(seconds),
+            kernel=self.timing.kernel(cells),
             speedup=headline(lengths),
             by_length=lengths,
             stages_s=stages(requests),

@@ -72,6 +72,8 @@ class ArmRow:
         were not varied.
     status
         Receipts by status, over the quality records.
+    kernel
+        What computed the attention behind ``ttft_median``, where the method names it.
     note
         What a reader must know: too few to conclude, incomplete, left-out tasks.
     """
@@ -100,6 +102,7 @@ class ArmRow:
     evidence_kept: float | None = None
     ttft_median: float | None = None
     requests: int = 0
+    kernel: str | None = None
     speedup: SpeedUp | None = None
     by_length: Mapping[str, SpeedUp] = field(default_factory=dict)
     stages_s: Mapping[str, float | None] = field(default_factory=dict)
@@ -123,7 +126,11 @@ class ArmRow:
             "n": self.n,
             "score": self.score.to_json(),
             "delta": None if self.delta is None else self.delta.to_json(),
-            "ttft_s": {"median": self.ttft_median, "requests": self.requests},
+            "ttft_s": {
+                "median": self.ttft_median,
+                "requests": self.requests,
+                "kernel": self.kernel,
+            },
             "ttft_speedup": None if self.speedup is None else self.speedup.to_json(),
             "stages_s": dict(self.stages_s),
             "status": dict(self.status),

@@ -61,6 +61,7 @@ class RunTiming:
         self.blocks = blocks(self.frame)
         self._rows = _positions(self.frame)
         self._block_rows = _positions(self.blocks)
+        self._kernels = store.kernels()
         self._is_arm = (self.frame["role"] == "arm").to_numpy(bool)
 
     def requests(self, cells: Sequence[CellRecord], arms: Sequence[CellRecord]) -> pd.DataFrame:
@@ -71,6 +72,11 @@ class RunTiming:
         theirs = _pick(self._rows, served)
         wanted = np.concatenate([mine[self._is_arm[mine]], theirs[~self._is_arm[theirs]]])
         return self.frame.iloc[np.sort(wanted)]
+
+    def kernel(self, cells: Sequence[CellRecord]) -> str | None:
+        """Names of the kernels behind an arm's timed requests; None where it names none."""
+        names = {name for cell in cells for name in self._kernels.get(cell.cell_id, ())}
+        return ", ".join(sorted(names)) or None
 
     def blocks_of(self, cells: Sequence[CellRecord]) -> pd.DataFrame:
         """Complete blocks of an arm's cells, one a prompt, in time order.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -132,9 +135,16 @@ def test_engine_takes_prepared_inputs():
 
 def test_both_flavours_of_worker_can_be_imported():
     """The qualified names that worker_cls is given resolve, GPU or not."""
+    from harness.methods.minference.in_vllm import MInferencePath
     from harness.specprefill.vllm.flavour import Flavour
 
+    class Sized:
+        _positions = 4096
+
     for device in ("cpu", "cuda"):
+        started = MInferencePath.options(Sized(), device)  # type: ignore[arg-type]
+        module, _, name = started["worker_cls"].rpartition(".")
+        assert hasattr(pytest.importorskip(module), name)
         for role in ("target", "speculator"):
             module, _, name = Flavour("vllm", "0.32.0", device).worker_class(role).rpartition(".")
             assert hasattr(pytest.importorskip(module), name)
@@ -153,3 +163,39 @@ def test_the_cpu_attention_backend_is_replaced_through_the_registry():
         *("self", "layer", "query", "key", "value", "kv_cache", "attn_metadata", "output")
     ]
     assert extract_layer_index("model.layers.7.self_attn.attn") == 7
+
+
+def test_the_gpu_attention_backend_is_replaced_the_same_way():
+    """FlashAttention has the CPU backend's signature, names what it cannot leave out, and eager."""
+    from vllm.config.attention import AttentionConfig
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
+    from vllm.v1.attention.backends.flash_attn import FlashAttentionBackend, FlashAttentionImpl
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    assert AttentionBackendEnum.FLASH_ATTN.value.endswith("flash_attn.FlashAttentionBackend")
+    assert FlashAttentionBackend.forward_includes_kv_cache_update is False
+    for name in ("forward", "__init__"):
+        ours = parameters(getattr(CPUAttentionBackendImpl, name))
+        assert parameters(getattr(FlashAttentionImpl, name)) == ours
+    body = source(FlashAttentionImpl.__init__)
+    for name in ("logits_soft_cap", "alibi_slopes", "sinks"):
+        assert f"self.{name} =" in body, name
+    assert "attention_backend" in EngineArgs.__dataclass_fields__
+    chosen = AttentionConfig.validate_backend_before("FLASH_ATTN")
+    assert chosen is AttentionBackendEnum.FLASH_ATTN
+
+
+def test_the_sparse_kernel_takes_lists_of_blocks_and_columns():
+    """MInference's fused kernel on a GPU: its module is in CPU wheels too, to be read only."""
+    package = find_spec("vllm")
+    path = Path(package.submodule_search_locations[0], "vllm_flash_attn", "flash_attn_interface.py")
+    functions = {
+        node.name: [arg.arg for arg in (*node.args.args, *node.args.kwonlyargs)]
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    wanted = ["q", "k", "v", "block_count", "block_offset", "column_count", "column_index"]
+    assert functions["sparse_attn_func"][:7] == wanted
+    assert {"softmax_scale", "causal"} <= set(functions["sparse_attn_func"])
+    assert functions["is_fa_version_supported"][0] == "fa_version"

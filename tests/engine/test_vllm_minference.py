@@ -115,7 +115,7 @@ def test_it_does_what_the_transformers_engine_does(
         assert ours.receipt is not None
         assert theirs.receipt is not None
         assert ours.receipt.keep_achieved == pytest.approx(theirs.receipt.keep_achieved)
-        assert ours.receipt.details == {"pattern": pattern, "latency": "reference kernel"}
+        assert ours.receipt.details == {"pattern": pattern, "kernel": "reference kernel"}
         assert ours.receipt.cost == theirs.receipt.cost
 
 
@@ -188,7 +188,7 @@ def test_a_pattern_file_for_another_model_is_refused(
 
 def test_a_prompt_in_parts_is_noticed() -> None:
     """The worker fails rather than attend to half a prompt; what follows a prompt is no part."""
-    worker = pytest.importorskip("harness.methods.minference.vllm_worker")
+    worker = pytest.importorskip("harness.methods.minference.vllm_step")
     job, step = worker._Job({"length": 10}), worker._Step()
     step.describe([None, job, job, job], [0, 0, 10, 0], [5, 10, 1, 12])
     assert [(span.start, span.stop) for span in step.spans] == [(5, 15), (16, 28)]

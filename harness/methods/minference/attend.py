@@ -8,15 +8,11 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from harness.methods.minference import fused
+from harness.methods.minference.budget import within
 from harness.methods.minference.kernel import sparse_attention
-from harness.methods.minference.patterns import (
-    Layer,
-    columns_within,
-    published_choices,
-    published_columns,
-)
+from harness.methods.minference.patterns import RANKERS, Layer, published
 from harness.methods.minference.published import HeadPattern
-from harness.methods.minference.receipt import REFERENCE
+from harness.receipts import REFERENCE_KERNEL
 
 
 class Attended(NamedTuple):
@@ -31,7 +27,7 @@ def attend(
     qkv: tuple[Tensor, Tensor, Tensor],
     scale: float,
     knobs: Mapping[str, Any],
-    published: Sequence[HeadPattern] | None,
+    patterns: Sequence[HeadPattern] | None,
 ) -> Attended:
     """Attend sparsely over a whole prompt.
 
@@ -41,18 +37,16 @@ def attend(
         q [H, M, d]; k and v [Hkv, M, d], where Hkv divides H (grouped queries).
     knobs
         The arm's options (:class:`harness.methods.minference.MInference`).
-    published
+    patterns
         This layer's published head patterns, which then stand instead of the knobs'.
     """
-    q, *narrow = qkv
-    k, v = (x.repeat_interleave(q.shape[0] // x.shape[0], 0) for x in narrow)
-    layer = Layer(q, k, scale, knobs["block"], knobs["sink"], knobs["last_queries"])
-    if published is None:
-        columns, share = columns_within(layer, knobs["pattern"], knobs["keep"])
+    q, k, _ = qkv
+    every = k.repeat_interleave(q.shape[0] // k.shape[0], 0)
+    layer = Layer(q, every, scale, knobs["block"], knobs["sink"], knobs["last_queries"])
+    if patterns is None:
+        chosen = within(RANKERS[knobs["pattern"]](layer), knobs["keep"], layer.block)
     else:
-        choices = published_choices(layer, published)
-        columns, share = published_columns(layer, choices)
-        if fused.fits(layer):
-            return Attended(fused.fused_attention((q, k, v), choices), share, fused.NAME)
-    out = sparse_attention((q, k, v), columns, knobs["block"], scale)
-    return Attended(out, share, REFERENCE)
+        chosen = published(layer, patterns)
+    if fused.fits(q, layer.block):
+        return Attended(fused.fused_attention(qkv, chosen, scale), chosen.share(), fused.NAME)
+    return Attended(sparse_attention(qkv, chosen, scale), chosen.share(), REFERENCE_KERNEL)

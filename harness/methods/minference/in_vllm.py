@@ -17,16 +17,23 @@ KEY = "minference"
 """The path's name, and its entry in ``extra_args``."""
 
 KNOBS = ("keep", "pattern", "block", "sink", "last_queries", "pattern_file")
+_WORKERS = "harness.methods.minference.vllm_worker"
+_BACKENDS = {"cpu": "CPU_ATTN", "cuda": "FLASH_ATTN"}  # those that the workers replace
 _SEQUENCES = 4
 _DECODED = 256  # room for answers in the cache, a request
 
 
 def runs_in_vllm(base: EngineSpec) -> bool:
-    """Whether the run's engine is a vLLM with this path (the CPU build)."""
+    """Whether the run's engine is a vLLM with this path.
+
+    On a GPU it stands behind FlashAttention, which has no float32.
+    """
     from harness.specprefill.vllm import flavour
 
     found = flavour.installed()
-    return base.engine == "vllm" and found is not None and found.device == "cpu"
+    if base.engine != "vllm" or found is None:
+        return False
+    return found.device == "cpu" or base.dtype != "float32"
 
 
 class MInferencePath:
@@ -57,34 +64,21 @@ class MInferencePath:
         self._size = (config["num_hidden_layers"], config["num_attention_heads"])
         self._positions = spec.max_model_len
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Each prompt whole in one step, and nothing cached.
+    def options(self, device: str) -> Mapping[str, Any]:
+        """Each prompt whole in one step, nothing cached, and our worker's attention backend.
 
         The cache holds every running request to its end, so that none is preempted and prefilled
         again.
         """
         return {
+            "attention_backend": _BACKENDS[device],
             "chunked_prefill": False,
             "kv_tokens": _SEQUENCES * (self._positions + _DECODED),
             "max_num_batched_tokens": max(self._positions + 1, 4096),
             "max_num_seqs": _SEQUENCES,
             "prefix_caching": False,
+            "worker_cls": f"{_WORKERS}_{device}.MInference{device.upper()}Worker",
         }
-
-    def worker_class(self, device: str) -> str:
-        """Return the worker on a CPU.
-
-        Raises
-        ------
-        ConfigError
-            There is none for a GPU.
-        """
-        if device != "cpu":
-            raise ConfigError(
-                "MInference has no path in vLLM on a GPU: give its arm the option engine: hf"
-            )
-        return "harness.methods.minference.vllm_worker.MInferenceCPUWorker"
 
     def extra_args(self, prepared: PreparedPrompt) -> dict[str, Any]:
         """Return the knobs and the prompt's length.
@@ -99,8 +93,9 @@ class MInferencePath:
         return {KEY: {**knobs, "length": prepared.original_length}}
 
     def finish(
-        self, prepared: PreparedPrompt, ranks: Sequence[Mapping[str, float]]
+        self, prepared: PreparedPrompt, ranks: Sequence[Mapping[str, Any]]
     ) -> tuple[Receipt, Mapping[str, int]]:
         """Complete the receipt with the share of pairs that was computed."""
         (report,) = ranks
-        return completed(prepared, report["share"]), {"sparse_layers": int(report["layers"])}
+        receipt = completed(prepared, report["share"], report["kernels"])
+        return receipt, {"sparse_layers": int(report["layers"])}

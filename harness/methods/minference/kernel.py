@@ -1,22 +1,20 @@
-"""Reference kernel: causal attention over chosen columns that computes nothing else."""
+"""Reference kernel: causal attention over chosen keys that computes nothing else."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from harness.methods.minference.chosen import Chosen
 
-def sparse_attention(
-    qkv: tuple[Tensor, Tensor, Tensor], columns: Tensor, block: int, scale: float
-) -> Tensor:
-    """Attend from each block of queries to its own columns only.
+
+def sparse_attention(qkv: tuple[Tensor, Tensor, Tensor], chosen: Chosen, scale: float) -> Tensor:
+    """Attend from each block of queries to its own keys only.
 
     Parameters
     ----------
     qkv
-        Queries, keys and values, each [H, M, d].
-    columns
-        bool [H, blocks, M]; each query needs at least one column at or before it.
+        q [H, M, d]; k and v [Hkv, M, d], where Hkv divides H (grouped queries).
 
     Returns
     -------
@@ -25,13 +23,15 @@ def sparse_attention(
     """
     q, k, v = qkv
     heads, length, _ = q.shape
-    out = torch.empty_like(v)
+    group = heads // k.shape[0]
+    out = q.new_empty((heads, length, v.shape[2]), dtype=v.dtype)
     for head in range(heads):
-        for index in range(columns.shape[1]):
-            start, end = index * block, min((index + 1) * block, length)
-            seen = columns[head, index, :end].nonzero()[:, 0]
-            logits = (q[head, start:end] @ k[head, seen].T).float() * scale
+        keys, values = k[head // group], v[head // group]
+        for row in range(chosen.blocks.shape[1]):
+            start, end = row * chosen.block, min((row + 1) * chosen.block, length)
+            seen = chosen.seen(head, row)
+            logits = (q[head, start:end] @ keys[seen].T).float() * scale
             rows = torch.arange(start, end, device=seen.device)
             logits = logits.masked_fill(seen[None, :] > rows[:, None], -torch.inf)
-            out[head, start:end] = logits.softmax(-1).to(v.dtype) @ v[head, seen]
+            out[head, start:end] = logits.softmax(-1).to(v.dtype) @ values[seen]
     return out

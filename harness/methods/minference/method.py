@@ -25,12 +25,12 @@ class MInference:
     """Compute about ``keep`` of the causal attention pairs; every token keeps its KV.
 
     It runs on each layer's q, k and v, in one step without chunks or a prefix cache: the estimate
-    needs the prompt's last queries. In vLLM on a CPU it stands behind vLLM's attention backend
-    (:mod:`.vllm_worker`), elsewhere in the transformers engine. Blocks that are
-    skipped are not computed (but where a step of vLLM holds other requests too: its kernel then
-    runs over all, and the arm's rows are overwritten), in a loop of small matrix products, a
-    *reference kernel*: its quality is comparable everywhere, its latency is not that of fused
-    sparse kernels, and the receipt says so.
+    needs the prompt's last queries. In vLLM it stands behind vLLM's attention backend
+    (:mod:`.vllm_step`), elsewhere in the transformers engine. Blocks that are skipped are not
+    computed (but where a step of vLLM holds other requests too: its kernel then runs over all,
+    and the arm's rows are overwritten). On a GPU that is vLLM's sparse kernel where it fits
+    (:mod:`.fused`), else a loop of small matrix products, a *reference kernel*: its quality is
+    comparable everywhere, its latency is not that of a sparse kernel, and the receipt says so.
 
     Attributes
     ----------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from harness.engines.hf_attention import attention_replaced
 from harness.engines.hf_model import Prefilled, forward, new_cache
+from harness.errors import EngineRefusedError
 from harness.methods.minference.attend import attend
 from harness.methods.minference.published import patterns_for
 from harness.methods.minference.receipt import completed
@@ -19,16 +21,17 @@ class MInferencePrefill:
         """Prefill, and complete the receipt with the share of pairs that was computed."""
         knobs = prepared.directives
         config = model.config.get_text_config()
-        published = patterns_for(
+        patterns = patterns_for(
             config.num_hidden_layers, config.num_attention_heads, knobs["pattern_file"]
         )
         shares: list[float] = []
         kernels: set[str] = set()
 
         def replaced(
-            module: Any, query: Any, key: Any, value: Any, mask: Any, *, scaling: float, **_: Any
+            module: Any, query: Any, key: Any, value: Any, mask: Any, *, scaling: float, **more: Any
         ) -> tuple[Any, None]:
-            heads = None if published is None else published[module.layer_idx]
+            _refuse(more)
+            heads = None if patterns is None else patterns[module.layer_idx]
             out, share, kernel = attend((query[0], key[0], value[0]), scaling, knobs, heads)
             shares.append(share)
             kernels.add(kernel)
@@ -40,3 +43,10 @@ class MInferencePrefill:
             logits = forward(model, prepared.token_ids, range(length), cache)[-1]
         receipt = completed(prepared, sum(shares) / len(shares), ", ".join(sorted(kernels)))
         return Prefilled(cache, logits, length, {"sparse_layers": len(shares)}, receipt)
+
+
+def _refuse(given: Mapping[str, Any]) -> None:
+    """Refuse an attention with a part that the sparse kernels do not have."""
+    for name in ("softcap", "sliding_window", "s_aux"):
+        if given.get(name) is not None:
+            raise EngineRefusedError(f"MInference has no attention with {name}")

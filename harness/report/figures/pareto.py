@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness.receipts import REFERENCE_KERNEL
 from harness.report import formats
 from harness.report.figures.labels import name_points
 from harness.report.figures.style import (
@@ -53,6 +54,9 @@ def draw(report: Report) -> Figure:
         for axis, panel in zip(axes, found, strict=False):
             _name_front(axis, panel)
         svg = to_svg(canvas, KEY, f"{TITLE}, {len(found)} panels; the numbers follow as a table")
+    slow = dict.fromkeys(row.arm for row in report.headline_rows if row.has_reference_kernel)
+    if slow:
+        note = f"Not shown, timed with a {REFERENCE_KERNEL}: {', '.join(slow)}. {note}"
     caption = (
         f"Up and to the left is better; the line joins the arms that no other arm beats on both. "
         f"Score with its 95 % interval; TTFT is the median of single requests (batch 1), "
@@ -72,7 +76,8 @@ def front(rows: Sequence[Row]) -> list[Row]:
 
 
 def _usable(row: Row) -> bool:
-    return row.score.value is not None and row.ttft_s is not None
+    timed = row.ttft_s is not None and not row.has_reference_kernel
+    return timed and row.score.value is not None
 
 
 def _panel(axis: Axes, panel: Panel, palette: dict[str, tuple[str, str]], columns: int) -> None:

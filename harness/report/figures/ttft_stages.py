@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import expm1
 from typing import TYPE_CHECKING
 
+from harness.receipts import REFERENCE_KERNEL
 from harness.report import formats
 from harness.report.figures.style import LIGHT, DataTable, Figure, drawing, new_canvas, to_svg
 from harness.report.rows import STAGES, Row
@@ -56,7 +57,7 @@ def draw(report: Report) -> Figure:
     sentences = [
         "Bars are mean seconds by stage, which add up; the figure beside each is the median. "
         "Single requests (batch 1), each with a cold, salted cache. " + report.setting_sentence,
-        *break_even(timed),
+        *break_even([row for row in timed if not row.has_reference_kernel]),
     ]
     if len(shown) < len(timed):
         sentences.append(f"The first {MAX_BARS} of {len(timed)} bars are drawn.")
@@ -89,7 +90,7 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
             va="center",
             fontsize=8.5,
         )
-    labels = [formats.arm_label(row) for row in rows]
+    labels = [_label(row) for row in rows]
     axis.set_yticks([*places, *headings], [*labels, *headings.values()], color=LIGHT["ink"])
     for tick in axis.get_yticklabels()[len(places) :]:
         tick.set_fontweight("bold")
@@ -98,6 +99,11 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
     axis.margins(x=0.12)
     axis.set_xlim(left=0)
     axis.set_xlabel("seconds")
+
+
+def _label(row: Row) -> str:
+    kernel = f" ({REFERENCE_KERNEL})" if row.has_reference_kernel else ""
+    return formats.arm_label(row) + kernel
 
 
 def _places(rows: Sequence[Row]) -> tuple[list[int], dict[int, str]]:
@@ -158,7 +164,7 @@ def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
         (
             formats.DASH if row.length is None else f"{row.length:,}",
             row.task,
-            formats.arm_label(row),
+            _label(row),
             *(formats.number(row.stages_s.get(stage)) for stage in STAGES),
             formats.number(row.ttft_s),
             str(row.requests),

@@ -32,6 +32,8 @@ class HostOptions:
         Tokens that the KV cache holds, all running requests together.
     worker_cls
         Another worker than the role's own (an attention path's, a test's).
+    attention_backend
+        vLLM's name of one, where vLLM shall not choose.
     """
 
     model: str
@@ -47,6 +49,7 @@ class HostOptions:
     load_format: str = "auto"
     trust_remote_code: bool = False
     worker_cls: str | None = None
+    attention_backend: str | None = None
 
     @classmethod
     def from_spec(cls, spec: EngineSpec, role: str, **defaults: Any) -> HostOptions:
@@ -192,6 +195,7 @@ def _start(options: HostOptions, kv_bytes: int) -> Any:
         load_format=options.load_format,
         trust_remote_code=options.trust_remote_code,
         worker_cls=worker,
+        attention_backend=options.attention_backend,
         disable_log_stats=True,
         use_tqdm_on_load=debugging(),
         seed=0,

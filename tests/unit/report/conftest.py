@@ -9,6 +9,11 @@ from synthetic import Arm, Task, build_store
 
 from harness.receipts import Status
 
+REFERENCE: dict[str, Any] = {
+    "speed_up": 0.8,
+    "budget_kind": "attention",
+    "kernel": "reference kernel",
+}
 Entry = Callable[..., dict[str, Any]]
 
 
@@ -61,7 +66,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     silent = (Status.ACTIVE, Status.SKIPPED_MIN_TOKENS)
     arms += [
         Arm("random-k10", "random", 0.1, None, loss=0.9, speed_up=5, statuses=silent),
-        Arm("minference-k10", "minference", 0.1, None, speed_up=0.8, budget_kind="attention"),
+        Arm("minference-k10", "minference", 0.1, None, **REFERENCE),
     ]
     folder = tmp_path_factory.mktemp("runs") / "sweep"
     return build_store(folder, tasks=tasks, arms=arms, run_id="sweep")

@@ -192,3 +192,12 @@ def test_left_out_panels_are_counted(entry):
     found, note = panels(rows_of({"arms": made}), lambda row: True)
     assert len(found) == MAX_PANELS
     assert "3 further panels" in note
+
+
+def test_a_reference_kernel_has_no_place_among_the_fast(drawn):
+    """Its bar says what it is; it is on no front and has no break-even."""
+    pareto, bars = drawn["pareto"], drawn["ttft-stages"]
+    assert not any("minference-k10" in row for row in pareto.data.rows)
+    assert "Not shown, timed with a reference kernel: minference-k10." in pareto.caption
+    assert any("minference-k10 (reference kernel)" in row for row in bars.data.rows)
+    assert "minference-k10" not in bars.caption

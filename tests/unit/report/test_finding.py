@@ -117,3 +117,15 @@ def test_pooled_row_speaks_for_its_tasks(sweep):
         pooled = next(row for row in report.rows if row.pooled and not row.is_reference)
         assert isinstance(pooled, Row)
         assert f"(n = {pooled.n})" in lead
+
+
+def test_a_reference_kernel_is_named_with_its_seconds(entry):
+    """Neither as the lead nor in short does its TTFT pass for the method's own."""
+    seconds = {"median": 5.0, "requests": 8, "kernel": "reference kernel"}
+    rival = entry("t", "minference", arm="minference-k10", ttft_s=seconds)
+    alone = find(Rows(entry("t", "full"), rival))
+    assert "with a reference kernel" in alone.latency
+    (short,) = find(Rows(entry("t", "full"), entry("t"), rival)).more
+    assert "TTFT with a reference kernel" in short
+    real = entry("t", "minference", ttft_s={**seconds, "kernel": "vLLM sparse kernel"})
+    assert "kernel" not in find(Rows(entry("t", "full"), real)).latency

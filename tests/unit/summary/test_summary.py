@@ -236,3 +236,13 @@ def test_bca_is_for_display_only(tmp_path):
     assert bca["delta"]["low"] != plain["delta"]["low"]
     assert bca["delta"]["mean"] == plain["delta"]["mean"]
     assert (bca["delta"]["p"], bca["note"]) == (plain["delta"]["p"], plain["note"])
+
+
+def test_the_kernel_behind_the_seconds_is_said(tmp_path):
+    """A method that names its kernel has it beside its median; others have none."""
+    arms = [Arm(), Arm("minference", "minference", kernel="reference kernel")]
+    tasks = [Task("ruler_a"), Task("ruler_b")]
+    rows = rows_of(tmp_path, arms=arms, tasks=tasks)
+    kernels = {(r["arm"], r["level"]): r["ttft_s"]["kernel"] for r in rows}
+    assert kernels["minference", "task"] == kernels["minference", "group"] == "reference kernel"
+    assert kernels["specprefill", "task"] is kernels["full", "task"] is None

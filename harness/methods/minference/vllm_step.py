@@ -1,9 +1,10 @@
-"""MInference in vLLM, the workers' side: a runner that knows the prompts, a backend that attends.
+"""MInference in vLLM, the workers' side on any device: which prompts a step holds, and attention.
 
-vLLM's CPU attention backend is replaced through vLLM's own registry, in the worker's process
-only. A prompt that carries MInference's knobs is prefilled by the sparse kernel on the step's
-dense q, k and v; all else (decode steps, full prefill) runs through vLLM's own kernel. Keys and
-values go to the cache before attention, by vLLM, whichever kernel follows.
+vLLM's attention backend is replaced through vLLM's own registry, in the worker's process only
+(:mod:`.vllm_worker_cpu`, :mod:`.vllm_worker_cuda`). A prompt that carries MInference's knobs is
+prefilled by the sparse kernel on the step's dense q, k and v; all else (decode steps, full
+prefill) runs through vLLM's own kernel. Keys and values go to the cache before attention, by
+vLLM, whichever kernel follows.
 """
 
 from __future__ import annotations
@@ -14,13 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-
-# vLLM's CPU worker sets up shared memory when it is imported, so ours comes before the rest.
-from harness.specprefill.vllm.workers_cpu import TargetCPURunner, TargetCPUWorker  # isort: skip
 from vllm.model_executor.models.utils import extract_layer_index
-from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
-from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
+from harness.errors import EngineRefusedError
 from harness.methods.minference.attend import attend
 from harness.methods.minference.in_vllm import KEY
 from harness.methods.minference.published import read_patterns
@@ -30,10 +27,11 @@ _REMEMBERED = 4096  # finished requests whose shares nobody has asked for yet
 
 @dataclass
 class _Job:
-    """One request's knobs, and the share of pairs computed in each layer."""
+    """One request's knobs, the share of pairs computed in each layer, and the kernels' names."""
 
     knobs: Mapping[str, Any]
     shares: dict[int, float] = field(default_factory=dict)
+    kernels: set[str] = field(default_factory=set)
 
     @property
     def length(self) -> int:
@@ -103,8 +101,10 @@ class _Jobs:
         return self._finished.pop(request, None) or self._live.pop(request)
 
 
-class MInferenceRunner(TargetCPURunner):
+class RunnerMixin:
     """Tells the attention which rows of each step are a prompt of ours."""
+
+    input_batch: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -112,10 +112,10 @@ class MInferenceRunner(TargetCPURunner):
 
     def _update_states(self, scheduler_output: Any) -> Any:
         self.minference_jobs.update(scheduler_output)
-        return super()._update_states(scheduler_output)
+        return super()._update_states(scheduler_output)  # type: ignore[misc]
 
     def _preprocess(self, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
-        prepared = super()._preprocess(scheduler_output, *args, **kwargs)
+        prepared = super()._preprocess(scheduler_output, *args, **kwargs)  # type: ignore[misc]
         batch = self.input_batch
         scheduled = scheduler_output.num_scheduled_tokens
         jobs = [self.minference_jobs.get(request) for request in batch.req_ids]
@@ -124,8 +124,23 @@ class MInferenceRunner(TargetCPURunner):
         return prepared
 
 
-class SparseAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
-    """vLLM's CPU attention, but for the prompts that the step names."""
+class AttentionMixin:
+    """A vLLM attention, but for the prompts that the step names.
+
+    Raises
+    ------
+    EngineRefusedError
+        The model's attention has a part that the sparse kernels do not.
+    """
+
+    scale: float
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("logits_soft_cap", "alibi_slopes", "sinks"):
+            value = getattr(self, name, None)
+            if value is not None and value != 0:
+                raise EngineRefusedError(f"MInference has no attention with {name}")
 
     def forward(  # noqa: PLR0917  (vLLM's signature)
         self,
@@ -142,7 +157,7 @@ class SparseAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
         """Attend; shapes as in vLLM's: query [T, H, d], key and value [T, Hkv, d]."""
         spans = [] if attn_metadata is None else _step.spans
         if not spans or _step.has_others:
-            super().forward(
+            super().forward(  # type: ignore[misc]
                 layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs
             )
         for start, stop, job in spans:
@@ -156,11 +171,12 @@ class SparseAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
         """Attend from a prompt sparsely, from what follows it (a continuation) densely."""
         q, k, v = qkv
         file = job.knobs["pattern_file"]
-        published = None if file is None else read_patterns(file)[index]
+        patterns = None if file is None else read_patterns(file)[index]
         size = job.length
-        out, job.shares[index], _ = attend(
-            (q[:, :size], k[:, :size], v[:, :size]), self.scale, job.knobs, published
+        out, job.shares[index], kernel = attend(
+            (q[:, :size], k[:, :size], v[:, :size]), self.scale, job.knobs, patterns
         )
+        job.kernels.add(kernel)
         if q.shape[1] == size:
             return out
         return torch.cat([out, _dense_tail(q[:, size:], k, v, self.scale)], 1)
@@ -169,36 +185,27 @@ class SparseAttention(CPUAttentionBackendImpl):  # type: ignore[misc]
 def _dense_tail(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
     """Causal attention of the last rows: q [H, T, d] of k and v [Hkv, M + T, d]."""
     count, length = q.shape[1], k.shape[1]
-    mask = torch.ones(count, length, dtype=torch.bool).tril(length - count)
+    mask = torch.ones(count, length, dtype=torch.bool, device=q.device).tril(length - count)
     attended: torch.Tensor = torch.nn.functional.scaled_dot_product_attention(
         q[None], k[None], v[None], attn_mask=mask, scale=scale, enable_gqa=True
     )[0]
     return attended
 
 
-class SparseBackend(CPUAttentionBackend):  # type: ignore[misc]
-    """vLLM's CPU backend with :class:`SparseAttention`."""
+class TakeMixin:
+    """The worker's method by which the engine asks what a prompt computed."""
 
-    @staticmethod
-    def get_impl_cls() -> type[SparseAttention]:
-        """Return our attention."""
-        return SparseAttention
+    model_runner: Any
 
-
-register_backend(
-    AttentionBackendEnum.CPU_ATTN, "harness.methods.minference.vllm_worker.SparseBackend"
-)
-
-
-class MInferenceCPUWorker(TargetCPUWorker):
-    """``worker_cls`` of a target with this path on CPU."""
-
-    runner_class = MInferenceRunner
-
-    def minference_take(self, requests: Sequence[str]) -> dict[str, dict[str, float]]:
-        """Mean share of the pairs that each request computed, and in how many layers."""
+    def minference_take(self, requests: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Mean share of the pairs that each request computed, in how many layers, and by what."""
         found = {}
         for request in requests:
-            shares = list(self.model_runner.minference_jobs.take(request).shares.values())
-            found[request] = {"share": sum(shares) / len(shares), "layers": len(shares)}
+            job = self.model_runner.minference_jobs.take(request)
+            shares = list(job.shares.values())
+            found[request] = {
+                "share": sum(shares) / len(shares),
+                "layers": len(shares),
+                "kernels": ", ".join(sorted(job.kernels)),
+            }
         return found
