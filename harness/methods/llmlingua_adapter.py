@@ -65,6 +65,8 @@ class Compressor:
                 "LLMLingua needs its package: pip install 'specprefill-harness[llmlingua]'"
             ) from error
         self._last: list[str] = []
+        self._percentiles: dict[int, list[str]] = {}
+        self._counter = counter
         self._inner = cls(model, variant == "llmlingua2", _TokenCounter(counter))
 
     def compress(self, passages: Sequence[str], question: str, room: int, asked: float) -> str:
@@ -77,24 +79,48 @@ class Compressor:
         passages = list(passages)
         if passages != self._last:
             self._inner.forget()
+            self._percentiles.clear()
             self._last = passages
         if self._variant == "llmlingua2":
-            answer = self._inner.compress_prompt_llmlingua2(
-                passages, target_token=max(1, round(asked))
-            )
-        else:
-            # The package adds `context_budget` to "target_token" and evaluates that. What is
-            # shorter than one step it leaves as it is, whatever is asked: hence shorter steps.
-            answer = self._inner.compress_prompt(
-                passages,
-                question=question,
-                target_token=asked,
-                context_budget=f"*0+{room + _CONTEXT_SURPLUS}",
-                iterative_size=self._step(passages, room),
-                concate_question=False,
-                **_VARIANTS[self._variant],
-            )
+            return self._classified(asked)
+        # The package adds `context_budget` to "target_token" and evaluates that. What is
+        # shorter than one step it leaves as it is, whatever is asked: hence shorter steps.
+        answer = self._inner.compress_prompt(
+            passages,
+            question=question,
+            target_token=asked,
+            context_budget=f"*0+{room + _CONTEXT_SURPLUS}",
+            iterative_size=self._step(passages, room),
+            concate_question=False,
+            **_VARIANTS[self._variant],
+        )
         return str(answer["compressed_prompt"])
+
+    def _classified(self, asked: float) -> str:
+        """Compress with LLMLingua-2 to a share between two that the package can do.
+
+        It drops whole percentiles of each passage's words, which is 10 % of the result where a
+        tenth is kept. Of two neighbouring percentiles some passages take the one and some the
+        other, spread evenly, so that the sum comes as close as one passage allows.
+        """
+        size = sum(len(self._counter.encode(text)) for text in self._last)
+        dropped = 100 * (1 - min(1.0, asked / max(1, size)))
+        whole, share = divmod(dropped, 1)
+        mild = self._without(int(whole))
+        strict = self._without(min(100, int(whole) + 1))
+        return "\n\n".join(
+            strict[index] if int((index + 1) * share) > int(index * share) else mild[index]
+            for index in range(len(mild))
+        )
+
+    def _without(self, percentile: int) -> list[str]:
+        """Texts of the passages without the words up to a percentile of their probabilities."""
+        if percentile not in self._percentiles:
+            # The package drops the percentile int(100 · (1 − rate) + 1), or nothing at rate 1.
+            rate = 1 - max(0.0, percentile - 0.5) / 100
+            answer = self._inner.compress_prompt_llmlingua2(self._last, rate=rate)
+            self._percentiles[percentile] = list(answer["compressed_prompt_list"])
+        return self._percentiles[percentile]
 
     def _step(self, passages: Sequence[str], room: int) -> int:
         """Tokens a step: half of the room, within the package's 200, so that the room can be met.

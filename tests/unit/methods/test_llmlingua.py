@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,24 +104,6 @@ def test_short_prompts_are_compressed_too(
     assert 0.68 <= prepared.receipt.keep_achieved <= 0.72
 
 
-def test_a_token_classifier_serves_llmlingua2(
-    tokenizer: Tokenizer,
-    context: MethodContext,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """LLMLingua-2 runs with a local classifier, offline, within 2 % of the budget."""
-    pytest.importorskip("llmlingua")
-    monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
-    tiny_classifier(tmp_path)
-    prompt = needle_prompt(tokenizer, 8, documents=4)
-    method = LlmLingua(keep=0.5, variant="llmlingua2", compressor=str(tmp_path))
-    (prepared,) = method.prepare([prompt], context)
-    assert prepared.receipt.status is Status.ACTIVE, prepared.receipt.reason
-    budget = 0.5 * len(prompt.token_ids)
-    assert abs(len(prepared.token_ids) - budget) <= max(1, TOLERANCE * budget)
-
-
 def test_what_is_not_here_is_unsupported(tokenizer: Tokenizer, context: MethodContext) -> None:
     """No compressor, or one that is not on this machine: the reason says which."""
     pytest.importorskip("llmlingua")
@@ -131,28 +112,3 @@ def test_what_is_not_here_is_unsupported(tokenizer: Tokenizer, context: MethodCo
         (prepared,) = method.prepare([prompt], context)
         assert prepared.receipt.status is Status.UNSUPPORTED
         assert word in str(prepared.receipt.reason)
-
-
-def tiny_classifier(folder: Path) -> None:
-    """Write a random multilingual-BERT-like token classifier with a small word list."""
-    import torch
-    from tiny import WORDS
-    from transformers import BertConfig, BertForTokenClassification, BertTokenizerFast
-
-    letters = [chr(c) for c in range(33, 127)]
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, *letters, *(f"##{c}" for c in letters), *WORDS, "The"]
-    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    BertTokenizerFast(str(folder / "vocab.txt"), do_lower_case=False).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        num_labels=2,
-        initializer_range=0.3,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        BertForTokenClassification(config).save_pretrained(folder)
