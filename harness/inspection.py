@@ -13,8 +13,9 @@ from harness.prompts import PreparedPrompt, Prompt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from harness.cells import PlannedCell
     from harness.config import RunConfig
-    from harness.plan import Plan, PlannedCell
+    from harness.plan import Plan
     from harness.tokenizer import Tokenizer
 
 

@@ -6,21 +6,19 @@ the tokenizer, the data and the models' ``config.json`` only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig, canonical_digest
+from harness.cells import CellBuilder, PlannedCell
+from harness.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig
 from harness.engines import check_target
 from harness.engines.base import EngineSpec
-from harness.errors import ConfigError, ModelError
-from harness.methods.base import Method
-from harness.records import SCHEMA_VERSION, CellRecord
+from harness.errors import ConfigError
 from harness.suggest import nearest
-from harness.variants import REFERENCE, Variant, expand_arms
+from harness.variants import expand_arms
 
 if TYPE_CHECKING:
     from harness.catalogue import TaskInfo
@@ -30,15 +28,6 @@ if TYPE_CHECKING:
 
 _ROUND = 256
 """Engine lengths are rounded up to this, so that similar runs start the same engine."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCell:
-    """A cell with the live objects that run it."""
-
-    record: CellRecord
-    method: Method
-    spec: EngineSpec
 
 
 @dataclass(frozen=True)
@@ -141,7 +130,7 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
         field = config.query_from
         loaded = [(_with_queries(found, field), size, seed) for found, size, seed in loaded]
     base = replace(base, max_model_len=_engine_length(loaded, models.max_positions))
-    builder = _CellBuilder(config, models, variants, base)
+    builder = CellBuilder(config, models, variants, base)
     workloads = tuple(
         Workload(examples, builder.build(examples, length, seed))
         for examples, length, seed in loaded
@@ -191,28 +180,6 @@ def _with_queries(examples: TaskExamples, field: str) -> TaskExamples:
             example = replace(example, prompt=prompt)  # noqa: PLW2901
         found.append(example)
     return replace(examples, examples=found)
-
-
-def _own_models(method: Method) -> tuple[str, ...]:
-    """Models that only this method uses (a retriever's, a compressor's)."""
-    names: tuple[str, ...] = getattr(method, "own_models", ())
-    return names
-
-
-def _model_digest(name: str) -> str | None:
-    """Digest of a model on this machine; None of one that is not, as its method says itself."""
-    from harness.models.folders import digest_of, locate
-
-    try:
-        folder = locate(name)
-    except ModelError:
-        return None
-    return None if folder is None else digest_of(folder)
-
-
-def _data_digest(examples: TaskExamples) -> str:
-    """Digest of the examples themselves: pairs of runs with equal digests saw the same data."""
-    return canonical_digest([example.record.content_digest for example in examples.examples])
 
 
 def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
@@ -279,103 +246,3 @@ def _load(
         tokenizer=tokenizer,
         max_positions=max_positions,
     )
-
-
-@dataclass(frozen=True)
-class _CellBuilder:
-    """Makes the cells of one workload after another."""
-
-    config: RunConfig
-    models: ResolvedModels
-    variants: Sequence[Variant]
-    base: EngineSpec
-
-    @cached_property
-    def _own_digests(self) -> dict[str, str | None]:
-        """Digest of each model that only one method uses; weights are read once a plan."""
-        names = {name for variant in self.variants for name in _own_models(variant.method)}
-        return {name: _model_digest(name) for name in names}
-
-    def build(
-        self, examples: TaskExamples, length: int | None, seed: int
-    ) -> tuple[PlannedCell, ...]:
-        """Cells of one workload; each engine gets its own full-prefill reference first."""
-        references: dict[str, str] = {}
-        cells: dict[str, PlannedCell] = {}
-
-        def add(variant: Variant, spec: EngineSpec) -> None:
-            is_reference = variant.method_name == REFERENCE
-            plain = replace(spec, attention="dense", prefill="standard", options=())
-            if self.config.reference and not is_reference and plain.engine not in references:
-                add(self.variants[0], plain)
-            record = self._record(variant, spec, examples, length, seed)
-            if is_reference:
-                references[spec.engine] = record.cell_id
-            else:
-                record = replace(record, reference_cell_id=references.get(spec.engine))
-            cells.setdefault(record.cell_id, PlannedCell(record, variant.method, spec))
-
-        for variant in self.variants:
-            add(variant, variant.method.engine_spec(self.base))
-        return tuple(cells.values())
-
-    def _record(
-        self,
-        variant: Variant,
-        spec: EngineSpec,
-        examples: TaskExamples,
-        length: int | None,
-        seed: int,
-    ) -> CellRecord:
-        needs = variant.method.needs
-        uses_speculator = "scorer" in needs or "speculator" in needs
-        options = json.loads(json.dumps(variant.options, default=str))
-        digests = self.models.digests
-        identity = {
-            "schema": SCHEMA_VERSION,
-            "task": examples.task.name,
-            "task_version": examples.task.version,
-            "data_digest": _data_digest(examples),
-            "length": length,
-            "seed": seed,
-            "method": variant.method_name,
-            "method_version": getattr(variant.method, "version", 1),
-            "options": options,
-            "method_seed": variant.method_seed if variant.method.stochastic else None,
-            "sample_seed": self.config.sample_seed,
-            "engine": spec.engine,
-            "dtype": spec.dtype,
-            "attention": spec.attention,
-            "prefill": spec.prefill,
-            "engine_options": [list(pair) for pair in spec.options],
-            "target": digests.get("target"),
-            "speculator": digests.get("speculator") if uses_speculator else None,
-        }
-        own = {name: self._own_digests[name] for name in _own_models(variant.method)}
-        if own:
-            identity["models"] = own
-        elsewhere = spec.engine != self.base.engine
-        return CellRecord(
-            cell_id=canonical_digest(identity)[:16],
-            task=examples.task.name,
-            group=examples.task.group,
-            category=examples.task.category,
-            metric=examples.task.metric,
-            length=length,
-            arm=f"{variant.arm}@{spec.engine}" if elsewhere else variant.arm,
-            method=variant.method_name,
-            options=options,
-            keep=variant.keep,
-            look_ahead=variant.look_ahead,
-            seed=seed,
-            method_seed=variant.method_seed,
-            sample_seed=self.config.sample_seed,
-            engine=spec.engine,
-            dtype=spec.dtype,
-            target=self.models.target_name,
-            speculator=self.models.speculator_name if uses_speculator else None,
-            budget_kind=str(variant.method.budget_kind),
-            improves_ttft=variant.method.improves_ttft,
-            reference_cell_id=None,
-            identity=identity,
-        )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harness.cells import PlannedCell
 from harness.engines.base import EngineSpec
-from harness.plan import PlannedCell, Workload
+from harness.plan import Workload
 
 POOL_EXAMPLES = 64
 """Most examples of workloads run together: what is kept per example is kept for as many."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.cells import PlannedCell
 from harness.engines.base import Engine, Generation, Sampling
 from harness.methods.base import MethodContext
 from harness.placing import placed
-from harness.plan import PlannedCell
 from harness.prompts import PreparedPair, PreparedPrompt, Prompt
 from harness.receipts import Receipt, Status
 from harness.records import QualityRecord

@@ -16,13 +16,14 @@ from functools import partial
 from itertools import chain, takewhile
 from time import perf_counter
 
+from harness.cells import PlannedCell
 from harness.config import FIRST_LOOK_S
 from harness.engines import open_engine, open_scorer
 from harness.engines.base import Engine, EngineSpec
 from harness.errors import HarnessError
 from harness.latency import ORDERS, BlockPlan, measure_blocks, uncached, warm_up
 from harness.methods.base import MethodContext
-from harness.plan import Plan, PlannedCell, Workload
+from harness.plan import Plan, Workload
 from harness.pools import Member, bundles, columns
 from harness.progress import RunProgress
 from harness.quality import QualityWork, run_quality

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from harness.cells import PlannedCell
 from harness.engines.base import EngineSpec
-from harness.plan import Plan, PlannedCell, Workload
+from harness.plan import Plan, Workload
 from harness.prompts import Prompt
 from harness.store import Store
 
