@@ -44,8 +44,15 @@ class ModelError(HarnessError):
     """A model folder or name cannot be used."""
 
 
-class EngineRefusedError(HarnessError):
-    """The engine refuses a model or option before it starts (ALGORITHM.md, Prefill)."""
+class UnsupportedError(HarnessError):
+    """A method cannot run on this model, machine or task; its cell is ``unsupported``, not failed.
+
+    Nothing is wrong with what was asked, and nothing falls back to something else.
+    """
+
+
+class EngineRefusedError(UnsupportedError):
+    """The engine refuses a model before it starts (ALGORITHM.md, Prefill)."""
 
 
 class StoreError(HarnessError):

@@ -20,7 +20,7 @@ from harness.cells import PlannedCell
 from harness.config import FIRST_LOOK_S
 from harness.engines import open_engine, open_scorer
 from harness.engines.base import Engine, EngineSpec
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UnsupportedError
 from harness.latency import ORDERS, BlockPlan, measure_blocks, uncached, warm_up
 from harness.methods.base import MethodContext
 from harness.plan import Plan, Workload
@@ -36,11 +36,12 @@ from harness.work import Outstanding
 
 @dataclass
 class Outcome:
-    """What this session did: generations, timed requests, and the cells that failed."""
+    """What this session did, and which cells did not run, with the reason."""
 
     generated: int = 0
     timed: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    unsupported: dict[str, str] = field(default_factory=dict)
 
 
 def execute(plan: Plan, store: Store, *, fail_fast: bool = False, quiet: bool = False) -> Outcome:
@@ -83,7 +84,10 @@ class _Run:
             try:
                 engine, scorer = self._open(spec, stack)
             except HarnessError as error:
-                self._fail([c for c in self.plan.cells if c.spec == spec], error)
+                # Where it is full prefill's own engine that does not start, nothing can run.
+                own = (spec.attention, spec.prefill) == ("dense", "standard")
+                cells = [c for c in self.plan.cells if c.spec == spec]
+                self._fail(cells, HarnessError(str(error)) if own else error)
                 return
             rates = self._rates(spec, engine, scorer)
             # Handles that methods make (a retriever, a compressor) live as long as the engine.
@@ -215,7 +219,7 @@ class _Run:
         return is_up
 
     def _attempt(self, cell: PlannedCell, step: Callable[[], None]) -> None:
-        if cell.record.cell_id in self.outcome.failed:
+        if cell.record.cell_id in self.outcome.failed | self.outcome.unsupported:
             return
         try:
             step()
@@ -223,20 +227,24 @@ class _Run:
             self._fail([cell], error)
 
     def _fail(self, cells: list[PlannedCell], error: Exception) -> None:
+        """Record cells that cannot run here as unsupported, others as failed, with the reason."""
         line = _line(error)
+        refused = isinstance(error, UnsupportedError)
+        status = CellStatus.UNSUPPORTED if refused else CellStatus.FAILED
+        found = self.outcome.unsupported if refused else self.outcome.failed
         for cell in cells:
-            self.outcome.failed[cell.record.cell_id] = line
-            self.store.set_cell_status(cell.record.cell_id, CellStatus.FAILED, line)
-            self.progress.say(f"{cell.record.task}, {cell.record.arm} failed: {line}")
-        if self.fail_fast:
+            found[cell.record.cell_id] = line
+            self.store.set_cell_status(cell.record.cell_id, status, line)
+            self.progress.say(f"{cell.record.task}, {cell.record.arm} {status}: {line}")
+        if self.fail_fast and not refused:
             raise error
 
     def settle(self) -> None:
-        """Give every cell that did not fail its final status."""
+        """Give every cell that ran its final status."""
         reasons = self.store.unsupported_reasons()
         for cell in self.plan.cells:
             cell_id = cell.record.cell_id
-            if cell_id not in self.outcome.failed:
+            if cell_id not in self.outcome.failed | self.outcome.unsupported:
                 reason = reasons.get(cell_id)
                 status = CellStatus.DONE if reason is None else CellStatus.UNSUPPORTED
                 self.store.set_cell_status(cell_id, status, reason)

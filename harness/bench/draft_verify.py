@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.bench.draft_verify_rows import Row, table
+from harness.bench.draft_verify_rows import SWEEP, Row, table
 from harness.errors import ConfigError
 from harness.stats.latency import Shift, hodges_lehmann
 
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     from harness.examples import Example, TaskExamples
     from harness.methods.base import MethodContext
     from harness.models.presets import ResolvedModels
+    from harness.receipts import Receipt
     from harness.tokenizer import Tokenizer
 
 Say = Callable[[str], None]
-
-SWEEP = (0.80, 0.88, 0.92, 0.96, 0.99)
-"""Thresholds that are tried: the published one, its "about 5 % faster" one, and around them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,9 @@ def bench_draft_verify(options: DraftVerifyOptions, say: Say) -> list[Row]:
         tokenizer, speculator=str(models.speculator), max_positions=models.max_positions
     )
     full = HfEngine(spec, model, standard_prefill)
-    drafted = HfEngine(spec, model, DraftVerifyPrefill())
+    strategy = DraftVerifyPrefill()
+    strategy.open(model, str(models.speculator), None)  # so that no request pays for it
+    drafted = HfEngine(spec, model, strategy)
     rows: list[Row] = []
     with full, drafted:
         for length, examples in zip(options.prompt_lengths, loaded, strict=True):
@@ -175,7 +175,6 @@ class _Length:
         ratio = hodges_lehmann(np.log(before) - np.log(after))
         receipts = [g.receipt for g in drafted if g.receipt is not None]
         maps = ("maps", "hidden_r2", "key_r2_median", "value_r2_median")
-        cosines = ("matched_cosine", "shuffled_cosine")
         return Row(
             length=self.length,
             threshold=threshold,
@@ -191,7 +190,9 @@ class _Length:
                 np.mean([a.token_ids == b.token_ids for a, b in zip(full, drafted, strict=True)])
             ),
             timed=timed,
-            maps={k: receipts[0].details.get(k) for k in (*maps, *cosines)},
+            cosine=_mean(receipts, "mean_cosine"),
+            shuffled_cosine=_mean(receipts, "shuffled_cosine"),
+            maps={k: receipts[0].details.get(k) for k in maps},
         )
 
     def _score(self, generations: Sequence[Generation]) -> float:
@@ -201,6 +202,11 @@ class _Length:
             for example, generation in zip(measured, generations, strict=True)
         ]
         return float(np.mean(scores))
+
+
+def _mean(receipts: Sequence[Receipt], name: str) -> float | None:
+    known = [r.details[name] for r in receipts if r.details[name] is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _decided_alike(drafted: Sequence[Generation], threshold: float) -> Generation | None:

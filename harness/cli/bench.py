@@ -74,8 +74,11 @@ def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
     num_runs: Annotated[int, typer.Option(help="Measured prompts at each length.")] = 20,
     warmup: Annotated[int, typer.Option(help="Prompts at each length thrown away first.")] = 3,
     thresholds: Annotated[
-        str, typer.Option(help="Acceptance thresholds, with commas.")
-    ] = "0.80,0.88,0.92,0.96",
+        str | None,
+        typer.Option(
+            help="Acceptance thresholds, with commas.", show_default="0.8,0.88,0.92,0.96,0.99"
+        ),
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Pair of models: speculator drafts, target verifies.")
     ] = None,
@@ -96,7 +99,7 @@ def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
     the task's score, and the share of prompts with the same tokens as full prefill.
     """
     from harness.bench.draft_verify import DraftVerifyOptions, bench_draft_verify
-    from harness.bench.draft_verify_rows import to_text
+    from harness.bench.draft_verify_rows import SWEEP, to_text
     from harness.commands import numbers
 
     options = DraftVerifyOptions(
@@ -106,7 +109,7 @@ def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
         prompt_lengths=tuple(numbers("--prompt-lengths", prompt_lengths, int)),
         num_runs=num_runs,
         warmup=warmup,
-        thresholds=tuple(numbers("--thresholds", thresholds, float)),
+        thresholds=tuple(numbers("--thresholds", thresholds, float)) if thresholds else SWEEP,
         task=task,
         dtype=dtype,
         seed=seed,

@@ -124,6 +124,17 @@ def digest_of(path: Path) -> str:
     return total.hexdigest()
 
 
+def weights_digest(path: Path) -> str:
+    """Digest of what a model computes: its configuration and weights, without its tokenizer.
+
+    Files are told apart as :func:`digest_of` tells them.
+    """
+    total = hashlib.sha256()
+    for file in (path / "config.json", *sorted(weight_files(path))):
+        total.update(f"{file.name}\0{_content_digest(file)}\0".encode())
+    return total.hexdigest()
+
+
 def _content_digest(file: Path) -> str:
     size = file.stat().st_size
     digest = hashlib.sha256(str(size).encode())

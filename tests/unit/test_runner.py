@@ -14,7 +14,7 @@ import pytest
 
 from harness.config import RunConfig
 from harness.engines.fake import FakeEngine
-from harness.errors import ConfigError, EngineRefusedError, StoreError
+from harness.errors import ConfigError, EngineRefusedError, StoreError, UnsupportedError
 from harness.plan import Plan, build_plan
 from harness.prompts import PreparedPrompt
 from harness.records import CellStatus
@@ -166,10 +166,34 @@ def test_fail_fast_stops(plan: Plan, tmp_path: Path) -> None:
         execute(plan, store, fail_fast=True, quiet=True)
 
 
+def test_what_cannot_run_here_is_unsupported(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method that finds out in the engine that it cannot serve the model did not fail."""
+    real = FakeEngine.generate
+
+    def prefill(self, prompts, sampling):
+        prompts = list(prompts)
+        if any(prompt.positions is not None for prompt in prompts):
+            raise UnsupportedError("the draft has another tokenizer")
+        return real(self, prompts, sampling)
+
+    monkeypatch.setattr(FakeEngine, "generate", prefill)
+    with open_run(plan, tmp_path) as store:
+        outcome = execute(plan, store, fail_fast=True, quiet=True)
+        cells = {cell.arm: (str(cell.status), cell.reason) for cell in store.cells()}
+        rows = summarize(store).to_json()["arms"]
+    assert outcome.failed == {}
+    assert cells.pop("full") == ("done", None)
+    assert set(cells.values()) == {("unsupported", "the draft has another tokenizer")}
+    notes = [row["note"] for row in rows if row["method"] != "full"]
+    assert all("unsupported: the draft has another tokenizer" in note for note in notes)
+
+
 def test_an_engine_that_refuses_fails_its_cells(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine that does not start fails every cell of its own, with its reason."""
+    """Where full prefill's own engine does not start, no cell can run: they failed."""
 
     def refuse(*_: object) -> None:
         raise EngineRefusedError("no memory for the KV cache")

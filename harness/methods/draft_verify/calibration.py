@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -242,12 +242,6 @@ def summary(facts: Facts) -> dict[str, object]:
         "key_r2_median": middle(facts.key_r2),
         "value_r2_median": middle(facts.value_r2),
         "hidden_r2": facts.hidden_r2,
-        "matched_cosine": facts.matched_cosine,
-        "shuffled_cosine": facts.shuffled_cosine,
+        "held_out_cosine": facts.matched_cosine,
+        "held_out_shuffled_cosine": facts.shuffled_cosine,
     }
-
-
-def layers_of(facts: Facts) -> Iterator[tuple[int, int, float | None, float | None]]:
-    """Each verifier layer with its draft layer and the R² of its keys and values."""
-    for layer, index in enumerate(facts.layer_map):
-        yield layer, index, facts.key_r2[layer], facts.value_r2[layer]

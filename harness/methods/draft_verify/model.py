@@ -15,7 +15,7 @@ from harness.engines.hf_model import eos_ids, forward, load_model, position_rang
 from harness.errors import ConfigError
 from harness.methods.draft_verify.config import PrefillConfig
 from harness.methods.draft_verify.pair import Pair, open_pair
-from harness.methods.draft_verify.prefill import Tally, speculative_prefill
+from harness.methods.draft_verify.prefill import Tally, one_prompt, speculative_prefill
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class SpecPrefillForCausalLM:
         ConfigError
             The prompt is empty, too long, or a batch.
         """
-        ids = _one_prompt(input_ids)
+        ids = one_prompt(input_ids)
         self._admit(len(ids), 0)
         start = time.perf_counter()
         cache, logits, tally = speculative_prefill(self.pair, ids, self.config)
@@ -101,7 +101,7 @@ class SpecPrefillForCausalLM:
 
     def generate(self, input_ids: Tensor | Sequence[int], max_new_tokens: int = 256) -> Tensor:
         """Decode greedily after :meth:`prefill`: int64 [1, M + new], as transformers gives."""
-        ids = list(_one_prompt(input_ids))
+        ids = list(one_prompt(input_ids))
         self._admit(len(ids), max_new_tokens)
         state = self.prefill(ids)
         logits, new = state.logits, []
@@ -122,14 +122,3 @@ class SpecPrefillForCausalLM:
                 f"{length} prompt tokens and {new} new ones exceed the verifier's "
                 f"{self._limit} positions"
             )
-
-
-def _one_prompt(input_ids: Tensor | Sequence[int]) -> list[int]:
-    rows = torch.as_tensor(input_ids)
-    if rows.ndim == 2 and len(rows) == 1:
-        rows = rows[0]
-    if rows.ndim != 1:
-        raise ConfigError(
-            f"draft/verify prefills one prompt at a time, not shape {list(rows.shape)}"
-        )
-    return [int(i) for i in rows]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.errors import ConfigError
+from harness.errors import UnsupportedError
 from harness.methods.draft_verify.calibration import (
     VERSION,
     Calibration,
@@ -19,7 +19,7 @@ from harness.methods.draft_verify.calibration import (
 )
 from harness.methods.draft_verify.corpus import calibration_sequences
 from harness.methods.draft_verify.view import View
-from harness.models.folders import digest_of, locate
+from harness.models.folders import digest_of, locate, weights_digest
 from harness.paths import cache_dir
 from harness.tokenizer import Tokenizer
 
@@ -69,6 +69,13 @@ class Pair:
 
     def cosine(self, verifier_hidden: Tensor, draft_hidden: Tensor) -> float:
         """cos(h_verifier − μ, P(h_draft) − μ) of one token."""
+        return self._cosine(verifier_hidden, draft_hidden)
+
+    def apart(self, verifier_hidden: Tensor, draft_hidden: Tensor) -> float:
+        """Return the same of two tokens: what a threshold must tell from :meth:`cosine`."""
+        return self._cosine(verifier_hidden, draft_hidden)
+
+    def _cosine(self, verifier_hidden: Tensor, draft_hidden: Tensor) -> float:
         mean: Tensor | float = 0.0
         mapped = draft_hidden.float()
         if self.calibration is not None:
@@ -83,16 +90,17 @@ def open_pair(draft_model: Any, verifier_model: Any, *, text: str | None = None)
 
     Raises
     ------
-    ConfigError
+    UnsupportedError
         The models have different tokenizers, or an architecture that is not known here.
     """
     draft, verifier = View(draft_model), View(verifier_model)
     tokenizer = Tokenizer.load(verifier.name)
     if Tokenizer.load(draft.name).digest != tokenizer.digest:
-        raise ConfigError(f"draft {draft.name} has another tokenizer than {verifier.name}")
-    digests = _digest(draft.name), _digest(verifier.name)
-    if digests[0] == digests[1]:
+        raise UnsupportedError(f"draft {draft.name} has another tokenizer than {verifier.name}")
+    folders = [locate(view.name) or Path(view.name) for view in (draft, verifier)]
+    if weights_digest(folders[0]) == weights_digest(folders[1]):
         return Pair(draft, verifier, None)
+    digests = digest_of(folders[0]), digest_of(folders[1])
     fit_on, judge_on, text_digest = calibration_sequences(tokenizer, text)
     key = hashlib.sha256("/".join([VERSION, *digests, text_digest]).encode()).hexdigest()[:24]
     path = cache_dir() / "draft-verify" / f"{key}.safetensors"
@@ -106,7 +114,3 @@ def open_pair(draft_model: Any, verifier_model: Any, *, text: str | None = None)
 def _heads(rows: Tensor, heads: int) -> Tensor:
     """[T, H·d] → [H, T, d]."""
     return rows.unflatten(1, (heads, -1)).transpose(0, 1)
-
-
-def _digest(model: str) -> str:
-    return digest_of(locate(model) or Path(model))

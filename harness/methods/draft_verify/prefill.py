@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from harness.engines.hf_model import new_cache
+from harness.errors import ConfigError
 from harness.methods.costs import causal_pairs
 from harness.methods.draft_verify.cache import slot_cache, trim
 from harness.methods.draft_verify.config import MIN_DECIDED, PrefillConfig
@@ -27,6 +28,9 @@ class Tally:
         Chunks; a chunk is rejected where any of its checkpoints is.
     cosines
         Of each checkpoint that was evaluated, in order.
+    shuffled
+        Cosines of pairs that do not belong together: each checkpoint's own state with the
+        draft's at the checkpoint before. What a threshold must tell from ``cosines``.
     drafted
         Slots of the final cache that are the draft's.
     verifier_tokens, verifier_pairs
@@ -36,6 +40,7 @@ class Tally:
     decided: int = 0
     rejected: int = 0
     cosines: list[float] = field(default_factory=list)
+    shuffled: list[float] = field(default_factory=list)
     fell_back: bool = False
     drafted: int = 0
     verifier_tokens: int = 0
@@ -65,11 +70,35 @@ class Tally:
         self.verifier_pairs += causal_pairs(stop) - causal_pairs(start)
 
 
-def standard_prefill(verifier: Any, input_ids: Sequence[int]) -> tuple[Any, Tensor]:
-    """Prefill fully with a transformers model: its cache and the last token's logits [V]."""
+def one_prompt(input_ids: Tensor | Sequence[int]) -> list[int]:
+    """Token ids of one prompt, given as [M] or [1, M].
+
+    Raises
+    ------
+    ConfigError
+        They are of several prompts.
+    """
+    rows = torch.as_tensor(input_ids)
+    if rows.ndim == 2 and len(rows) == 1:
+        rows = rows[0]
+    if rows.ndim != 1:
+        raise ConfigError(
+            f"draft/verify prefills one prompt at a time, not shape {list(rows.shape)}"
+        )
+    return [int(i) for i in rows]
+
+
+def standard_prefill(verifier: Any, input_ids: Tensor | Sequence[int]) -> tuple[Any, Tensor]:
+    """Prefill fully with a transformers model: its cache and the last token's logits [V].
+
+    Raises
+    ------
+    ConfigError
+        The prompt is a batch of several.
+    """
     view = View(verifier)
     with torch.inference_mode():
-        return _full(view, input_ids, Tally())
+        return _full(view, one_prompt(input_ids), Tally())
 
 
 def speculative_prefill(
@@ -96,6 +125,7 @@ class _Run:
         self.draft_cache = slot_cache(pair.draft.layers, len(ids))
         self.cache = slot_cache(pair.verifier.layers, len(ids))
         self.hidden: Tensor | None = None
+        self.before: Tensor | None = None
 
     def prefill(self) -> tuple[Any, Tensor, Tally]:
         """Draft, check and repair chunk by chunk."""
@@ -119,7 +149,10 @@ class _Run:
             own = self._verify(point, point + 1)
             cosine = self.pair.cosine(own, draft_hidden[point - start])
             self.tally.cosines.append(cosine)
-            if cosine < self.config.acceptance_threshold:
+            if self.before is not None:
+                self.tally.shuffled.append(self.pair.apart(own, self.before))
+            self.before = draft_hidden[point - start]
+            if not cosine >= self.config.acceptance_threshold:  # nor is NaN accepted
                 trim(self.cache, passed)
                 self._verify(passed, stop)
                 break

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from harness.engines.base import EngineSpec
@@ -23,7 +25,7 @@ class DraftVerifyPrefill:
     def __call__(self, model: Any, prepared: PreparedPrompt) -> Prefilled:
         """Prefill, and complete the receipt with what was accepted."""
         knobs = prepared.directives
-        pair = self._open(model, knobs["draft"], knobs["calibration"])
+        pair = self.open(model, knobs["draft"], knobs["calibration"])
         cache, logits, tally = speculative_prefill(pair, prepared.token_ids, knobs["config"])
         length = prepared.original_length
         receipt = replace(
@@ -33,14 +35,16 @@ class DraftVerifyPrefill:
             details={
                 "acceptance_rate": tally.acceptance_rate,
                 "alike": tally.alike(knobs["config"].acceptance_threshold),
-                "least_cosine": min(tally.cosines),
-                "mean_cosine": sum(tally.cosines) / len(tally.cosines),
+                "least_cosine": min(filter(isfinite, tally.cosines), default=None),
+                "mean_cosine": _mean(tally.cosines),
+                "shuffled_cosine": _mean(tally.shuffled),
                 **pair.facts,
             },
         )
         return Prefilled(cache, logits, length, _counters(tally), receipt)
 
-    def _open(self, model: Any, draft: str, text: str | None) -> Pair:
+    def open(self, model: Any, draft: str, text: str | None) -> Pair:
+        """Return the pair of a verifier and a draft, loaded and fitted on first use."""
         key = (draft, text)
         if key not in self._pairs:
             dtype = str(model.dtype).removeprefix("torch.")
@@ -48,6 +52,11 @@ class DraftVerifyPrefill:
             opened = model if same else load_model(EngineSpec("hf", draft, dtype))
             self._pairs[key] = open_pair(opened, model, text=text)
         return self._pairs[key]
+
+
+def _mean(cosines: Sequence[float]) -> float | None:
+    known = [c for c in cosines if isfinite(c)]
+    return sum(known) / len(known) if known else None
 
 
 def _counters(tally: Tally) -> dict[str, int]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from harness.engines.hf_model import new_cache
-from harness.errors import ConfigError
+from harness.errors import UnsupportedError
 
 
 class View:
@@ -17,7 +17,7 @@ class View:
 
     Raises
     ------
-    ConfigError
+    UnsupportedError
         The model has no rotary embedding of the usual kind, or changes its logits after the
         output layer, so that hidden states cannot stand for it.
     """
@@ -28,7 +28,7 @@ class View:
         self.name = str(model.name_or_path)
         self.layers = int(config.num_hidden_layers)
         if getattr(config, "final_logit_softcapping", None) or getattr(config, "logit_scale", None):
-            raise ConfigError(f"draft/verify does not know how {self.name} scales its logits")
+            raise UnsupportedError(f"draft/verify does not know how {self.name} scales its logits")
         self._check_rotary()
 
     def run(self, ids: Sequence[int], start: int, cache: Any) -> Tensor:
@@ -86,14 +86,15 @@ class View:
                     self.run([1], position, cache)
                     known.append([self.unrotated(x.keys[0], position) for x in cache.layers])
         except (AttributeError, RuntimeError, TypeError) as error:
-            raise ConfigError(
+            raise UnsupportedError(
                 f"draft/verify does not know the rotary embedding of {self.name}: {error}"
             ) from error
         # bfloat16 has 8 bits: a rotated key differs by about 2⁻⁸ of its size.
         slack = 1e-3 if self.model.dtype == torch.float32 else 5e-2
-        for a, b in zip(*known, strict=True):
-            if (a - b).norm() > slack * (a.norm() + 1e-6):
-                raise ConfigError(f"draft/verify does not know the rotary embedding of {self.name}")
+        if any((a - b).norm() > slack * (a.norm() + 1e-6) for a, b in zip(*known, strict=True)):
+            raise UnsupportedError(
+                f"draft/verify does not know the rotary embedding of {self.name}"
+            )
 
 
 def _half(x: Tensor) -> Tensor:

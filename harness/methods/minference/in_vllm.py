@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.engines.base import EngineSpec
-from harness.errors import ConfigError
+from harness.errors import ConfigError, UnsupportedError
 from harness.methods.minference.published import patterns_for
 from harness.methods.minference.receipt import completed
 from harness.prompts import PreparedPrompt
@@ -48,6 +48,8 @@ class MInferencePath:
         ------
         ConfigError
             The options ask for chunked prefill, prefix caching, several ranks or small steps.
+        UnsupportedError
+            The target caps its attention's logits.
         """
         given = dict(spec.options)
         wrong = {
@@ -61,6 +63,8 @@ class MInferencePath:
             if found:
                 raise ConfigError(f"MInference needs the whole prompt in one step: {reason}")
         config = read_config(spec.target)
+        if config.get("attn_logit_softcapping"):
+            raise UnsupportedError("MInference has no attention with logits_soft_cap")
         self._size = (config["num_hidden_layers"], config["num_attention_heads"])
         self._positions = spec.max_model_len
 

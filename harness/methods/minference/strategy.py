@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.engines.hf_attention import attention_replaced
 from harness.engines.hf_model import Prefilled, forward, new_cache
-from harness.errors import EngineRefusedError
+from harness.errors import UnsupportedError
 from harness.methods.minference.attend import attend
 from harness.methods.minference.published import patterns_for
 from harness.methods.minference.receipt import completed
@@ -49,4 +49,4 @@ def _refuse(given: Mapping[str, Any]) -> None:
     """Refuse an attention with a part that the sparse kernels do not have."""
     for name in ("softcap", "sliding_window", "s_aux"):
         if given.get(name) is not None:
-            raise EngineRefusedError(f"MInference has no attention with {name}")
+            raise UnsupportedError(f"MInference has no attention with {name}")

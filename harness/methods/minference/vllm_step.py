@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from vllm.model_executor.models.utils import extract_layer_index
 
-from harness.errors import EngineRefusedError
+from harness.errors import UnsupportedError
 from harness.methods.minference.attend import attend
 from harness.methods.minference.in_vllm import KEY
 from harness.methods.minference.published import read_patterns
@@ -129,7 +129,7 @@ class AttentionMixin:
 
     Raises
     ------
-    EngineRefusedError
+    UnsupportedError
         The model's attention has a part that the sparse kernels do not.
     """
 
@@ -140,7 +140,7 @@ class AttentionMixin:
         for name in ("logits_soft_cap", "alibi_slopes", "sinks"):
             value = getattr(self, name, None)
             if value is not None and value != 0:
-                raise EngineRefusedError(f"MInference has no attention with {name}")
+                raise UnsupportedError(f"MInference has no attention with {name}")
 
     def forward(  # noqa: PLR0917  (vLLM's signature)
         self,

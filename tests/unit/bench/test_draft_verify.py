@@ -9,12 +9,11 @@ import pytest
 from tiny import needle_prompt, tiny_model, tiny_tokenizer
 
 from harness.bench.draft_verify import (
-    SWEEP,
     DraftVerifyOptions,
     _Length,
     bench_draft_verify,
 )
-from harness.bench.draft_verify_rows import Row, to_text
+from harness.bench.draft_verify_rows import SWEEP, Row, to_text
 from harness.engines.base import EngineSpec, Sampling
 from harness.errors import ConfigError
 from harness.methods.base import MethodContext

@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from harness.arms import build_method
 from harness.engines.hf_model import forward, new_cache
-from harness.errors import ConfigError, DataError, EngineRefusedError
+from harness.errors import ConfigError, DataError, UnsupportedError
 from harness.methods.base import MethodContext
 from harness.methods.minference import MInference, fused
 from harness.methods.minference.budget import within
@@ -308,5 +308,5 @@ def test_attentions_with_other_parts_are_refused(
     monkeypatch.setattr(
         type(attention), "forward", lambda self, *a, **k: own(self, *a, sliding_window=64, **k)
     )
-    with pytest.raises(EngineRefusedError, match="sliding_window"), torch.inference_mode():
+    with pytest.raises(UnsupportedError, match="sliding_window"), torch.inference_mode():
         MInferencePrefill()(model, prepared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import torch
 from tiny import needle_prompt, tiny_model, tiny_tokenizer
 
 from harness.engines.hf_model import forward, new_cache
-from harness.errors import ConfigError
+from harness.errors import ConfigError, UnsupportedError
 from harness.methods.draft_verify import PrefillConfig, SpecPrefillForCausalLM, standard_prefill
 from harness.methods.draft_verify.cache import slot_cache, trim
 from harness.methods.draft_verify.calibration import Calibration, fit
 from harness.methods.draft_verify.corpus import FIT_TOKENS, calibration_sequences
+from harness.methods.draft_verify.prefill import Tally
 from harness.methods.draft_verify.view import View
+from harness.models.folders import weights_digest
 from harness.tokenizer import Tokenizer
 
 
@@ -142,6 +145,56 @@ def test_a_rejected_checkpoint_keeps_the_passed_half(
     assert cache_gap(result.cache, cache) < 1e-4
 
 
+def test_nan_is_not_accepted(
+    same: SpecPrefillForCausalLM, ids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cosine that is no number says nothing good of a chunk."""
+    monkeypatch.setattr(same.pair, "cosine", lambda *_: float("nan"))
+    tally = same.prefill(ids).tally
+    assert tally.acceptance_rate == 0.0
+    assert tally.drafted == 0
+    assert tally.alike(0.9) == (None, None)  # every threshold refuses them
+
+
+def test_shuffled_pairs_are_measured_beside(
+    same: SpecPrefillForCausalLM, ids: tuple[int, ...]
+) -> None:
+    """Each checkpoint but the first has a pair that does not belong together, less alike."""
+    tally = same.prefill(ids).tally
+    assert len(tally.shuffled) == len(tally.cosines) - 1
+    assert min(tally.cosines) > 0.999 > max(tally.shuffled)
+
+
+def test_thresholds_between_two_cosines_decide_alike() -> None:
+    """The bounds are those of the cosines on either side of the threshold."""
+    tally = Tally(cosines=[0.5, 0.95, 0.9, 0.7])
+    assert tally.alike(0.8) == (0.7, 0.9)
+    assert tally.alike(0.9) == (0.7, 0.9)
+    assert tally.alike(1.01) == (0.95, None)
+    assert tally.alike(0.1) == (None, 0.5)
+
+
+def test_weights_alone_make_a_model_identical(folders: dict[str, str], tmp_path: Path) -> None:
+    """Another generation_config.json fits no maps; other weights do."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folders["verifier"], copy)
+    (copy / "generation_config.json").write_text('{"max_new_tokens": 7}')
+    assert weights_digest(copy) == weights_digest(Path(folders["verifier"]))
+    assert weights_digest(copy) != weights_digest(Path(folders["random"]))
+    pair = SpecPrefillForCausalLM.from_pretrained(str(copy), folders["verifier"]).pair
+    assert pair.facts == {"maps": "identity (identical weights)"}
+
+
+def test_full_prefill_takes_a_batch_of_one(
+    same: SpecPrefillForCausalLM, ids: tuple[int, ...]
+) -> None:
+    """Token ids as transformers shapes them, and as a list."""
+    model = same.pair.verifier.model
+    _, rows = standard_prefill(model, torch.tensor([ids]))
+    _, plain = standard_prefill(model, ids)
+    torch.testing.assert_close(rows, plain)
+
+
 def test_fallback_waits_for_four_chunks(
     same: SpecPrefillForCausalLM, ids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,5 +282,5 @@ def test_refusals(same: SpecPrefillForCausalLM, folders: dict[str, str], tmp_pat
             same.prefill(torch.tensor(bad, dtype=torch.long))
     tiny_model(tmp_path, seed=3)
     tiny_tokenizer(tmp_path, vocabulary=300)
-    with pytest.raises(ConfigError, match="another tokenizer"):
+    with pytest.raises(UnsupportedError, match="another tokenizer"):
         SpecPrefillForCausalLM.from_pretrained(str(tmp_path), folders["verifier"])
