@@ -90,7 +90,7 @@ def build_method(name: str, options: Mapping[str, Any], *, where: str = "") -> M
     model = _wrapped_config(cls)
     prefix = f"{where}: " if where else ""
     known = option_defaults(name)
-    for key in options:
+    for key in map(str, options):
         if key not in known:
             raise ConfigError(f"{prefix}method {name} has no option {key!r}{nearest(key, known)}")
     try:

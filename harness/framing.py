@@ -118,11 +118,11 @@ def largest_fit(
         if floor >= too_many:
             return best
         n = min(max(n + step, floor), too_many - 1)
-    return best if best is not None else _bisect(measure, budget, low, too_many)
+    return _bisect(measure, budget, low if best is None else best, too_many)
 
 
 def _bisect(measure: Callable[[int], int], budget: int, low: int, too_many: int) -> int | None:
-    """Fall back to bisection where no corrected guess fitted."""
+    """Bisect where corrected guesses did not arrive; None where ``low`` is too many."""
     if too_many <= low or measure(low) > budget:
         return None
     while too_many - low > 1:

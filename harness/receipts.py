@@ -70,7 +70,8 @@ class Receipt:
         Half-open spans of kept *token* indices into the original prompt; None where the method
         does not keep tokens of the prompt (a compressor that rewrites text).
     stages_s
-        Seconds by stage: ``score``, ``select``, ``other``; the engine adds ``prefill``.
+        Seconds by stage: ``score``, ``select``, ``other``; with ``prefill`` where the request ran
+        alone (timed requests, and the transformers engine).
     counters
         Hook counters: how often an integration's code really ran.
     details

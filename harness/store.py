@@ -236,6 +236,14 @@ class Store:
             found[cell_id] = (*found.get(cell_id, ()), str(kernel))
         return found
 
+    def mean_details(self, cell_ids: Sequence[str], *names: str) -> dict[str, float | None]:
+        """Means of receipts' details over the quality records of cells; None where none has it."""
+        means = ", ".join(f"avg(json_extract(receipt, '$.details.{name}'))" for name in names)
+        cells = ", ".join("?" * len(cell_ids))
+        query = f"SELECT {means} FROM quality WHERE cell_id IN ({cells})"
+        found = self._db.execute(query, tuple(cell_ids)).fetchone()
+        return dict(zip(names, found, strict=True))
+
     # -- reading frames --------------------------------------------------------------------
 
     def cells_frame(self) -> pd.DataFrame:

@@ -81,6 +81,15 @@ class Tokenizer:
         return bos if bos is None else int(bos)
 
     @cached_property
+    def control_ids(self) -> frozenset[int]:
+        """Ids of control tokens: those that a template writes and no text tokenizes to."""
+        return frozenset(int(i) for i in self.hf.added_tokens_decoder)
+
+    def template_tokens(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Indices of the control tokens in a prompt."""
+        return tuple(index for index, token in enumerate(ids) if token in self.control_ids)
+
+    @cached_property
     def digest(self) -> str:
         """sha256 over the vocabulary, to tell whether two models share a tokenizer."""
         vocabulary = sorted(self.hf.get_vocab().items(), key=lambda item: (item[1], item[0]))

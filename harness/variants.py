@@ -13,6 +13,9 @@ from harness.methods import METHODS
 from harness.methods.base import Method
 from harness.suggest import nearest
 
+ALSO = {"rag": ("rag-bm25-relevance",)}
+"""Arms that ``all`` takes beside a method's own: retrieval is reported in both orders."""
+
 REFERENCE = "full"
 """The method that deltas and speed-ups refer to."""
 
@@ -34,9 +37,12 @@ class Variant:
 
 
 def method_names(given: list[str]) -> list[str]:
-    """Arms for ``--method``: names as they stand; ``all`` is every method of the registry."""
+    """Arms for ``--method``: names as they stand; ``all`` is every method of the registry.
+
+    Retrieval comes twice, with the passages in the prompt's order and by relevance.
+    """
     if given == ["all"]:
-        return list(METHODS)
+        return [arm for name in METHODS for arm in (name, *ALSO.get(name, ()))]
     if "all" in given:
         raise ConfigError("--method all stands alone: it already names every method")
     return given

@@ -63,6 +63,7 @@ class Arm:
     cell_status: CellStatus = CellStatus.DONE
     reason: str | None = None
     kernel: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 FULL = Arm("full", "full", None, None, 0.0, 0.0, 1.0, budget_kind="none", improves_ttft=False)
@@ -216,7 +217,7 @@ def _receipt(arm: Arm, example: ExampleRecord, index: int) -> Receipt:
         budget_kind=BudgetKind(arm.budget_kind),
         cost=Cost(kept, 1.0 if arm is FULL else 0.1, kept, kept / m),
         kept_spans=((0, min(m, kept) // 2), (m - min(m, kept) // 2, m)),
-        details={} if arm.kernel is None else {"kernel": arm.kernel},
+        details={**arm.details, **({} if arm.kernel is None else {"kernel": arm.kernel})},
     )
 
 

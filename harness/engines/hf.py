@@ -6,7 +6,9 @@ of prefill strategies that need a model's insides. One request at a time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
@@ -165,7 +167,15 @@ class HfEngine:
         The reference (full prefill) is timed on its arm's engine, inside the arm's blocks.
         """
         prefill = self._strategy if prompt.directives else standard_prefill
-        return prefill(self.model, prompt)
+        began = time.perf_counter()
+        state = prefill(self.model, prompt)
+        _wait(self.model.device)
+        receipt = state.receipt or prompt.receipt
+        # Stages that a strategy timed itself, such as a draft's pass, are not prefill.
+        own = sum(receipt.stages_s.values()) - sum(prompt.receipt.stages_s.values())
+        seconds = time.perf_counter() - began - own
+        stages = {**receipt.stages_s, "prefill": seconds}
+        return state._replace(receipt=replace(receipt, stages_s=stages))
 
     def _admit(self, prompt: PreparedPrompt, new_tokens: int) -> None:
         """Check a prompt against the target's range, in *original* positions."""
@@ -197,6 +207,14 @@ class HfEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _wait(device: torch.device) -> None:
+    """Let a GPU finish what it was given, so that seconds are its own."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def _likelihood(pair: PreparedPair, logits: torch.Tensor, receipt: Receipt | None) -> LogLikelihood:

@@ -34,6 +34,8 @@ from harness.specprefill.selection import select
 
 Scores = npt.NDArray[np.float32]
 
+_EVIDENCE = 4.0  # the oracle's rank of a chunk with evidence, and above
+
 
 @dataclass(frozen=True, config=STRICT)
 class _Control(ShapesPrompt):
@@ -66,6 +68,11 @@ class _Control(ShapesPrompt):
         """
         raise NotImplementedError
 
+    def shortfall(self, scores: Scores, kept: Sequence[int]) -> str | None:
+        """Say what the budget left no room for, where the control promises it."""
+        del scores, kept
+        return None
+
     def prepare(
         self, prompts: Sequence[Prompt], context: MethodContext
     ) -> Iterator[PreparedPrompt]:
@@ -84,8 +91,10 @@ class _Control(ShapesPrompt):
                     reason=str(fault),
                 )
                 continue
-            selection = select(scores, config)
+            template = context.tokenizer.template_tokens(prompt.token_ids)
+            selection = select(scores, config, template)
             watch.lap("select")
+            reason = selection.reason or self.shortfall(scores, selection.kept)
             yield prune(
                 prompt,
                 selection.kept,
@@ -94,7 +103,7 @@ class _Control(ShapesPrompt):
                 keep=self.keep,
                 positions=self.positions,
                 watch=watch,
-                reason=selection.reason,
+                reason=reason,
                 details=selection.details,
             )
 
@@ -170,5 +179,13 @@ class Oracle(_Control):
         rank = 1.0 / (1.0 + distance)
         rank[share(segments.instruction) > 0] = 2.0
         rank[share(segments.question) > 0] = 3.0
-        rank[holders] = 4.0 + evidence[holders]
+        rank[holders] = _EVIDENCE + evidence[holders]
         return np.repeat(rank, self.chunk)[:length].astype(np.float32)
+
+    def shortfall(self, scores: Scores, kept: Sequence[int]) -> str | None:
+        """Say that the budget ends before the evidence does."""
+        holders = int((scores >= _EVIDENCE).sum())
+        held = int((scores[list(kept)] >= _EVIDENCE).sum())
+        if held == holders:
+            return None
+        return f"the budget holds {held} of {holders} tokens of the chunks with evidence"

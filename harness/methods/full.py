@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
-from harness.methods.pruning import STRICT, ShapesPrompt
+from harness.methods.pruning import STRICT, ShapesPrompt, Stopwatch
 from harness.prompts import PreparedPrompt, Prompt
 from harness.receipts import BudgetKind, Receipt, Status
 
@@ -29,12 +29,16 @@ class Full(ShapesPrompt):
     ) -> Iterator[PreparedPrompt]:
         """Yield each prompt as it is."""
         for prompt in prompts:
+            watch = Stopwatch()
             length = len(prompt.token_ids)
+            cost = prefill_cost(length, length, target_shape(context))
+            watch.lap("other")
             receipt = Receipt(
                 method=self.name,
                 status=Status.KEPT_ALL,
                 keep_achieved=1.0,
-                cost=prefill_cost(length, length, target_shape(context)),
+                cost=cost,
                 kept_spans=((0, length),) if length else (),
+                stages_s=watch.stages,
             )
             yield PreparedPrompt(prompt.example_id, prompt.token_ids, None, length, receipt)

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from harness.engines.hf_attention import attention_replaced, dense_attention
 from harness.engines.hf_model import Prefilled, forward, new_cache
+from harness.errors import UnsupportedError
 from harness.methods.costs import ModelShape, causal_pairs
+from harness.methods.pruning import Stopwatch
 from harness.prompts import PreparedPrompt
 from harness.receipts import Cost, spans_of
 
@@ -26,9 +28,15 @@ class GemFilterPrefill:
         """Prefill the chosen tokens, and complete the receipt with them."""
         knobs = prepared.directives
         layers = model.config.get_text_config().num_hidden_layers
-        filter_layers = min(layers, knobs["filter_layer"] or max(1, round(0.4 * layers)))
+        filter_layers = knobs["filter_layer"] or max(1, round(0.4 * layers))
+        if filter_layers > layers:
+            raise UnsupportedError(
+                f"gemfilter: filter_layer is {filter_layers}, the target has {layers} layers"
+            )
+        watch = Stopwatch()
         scores = filter_scores(model, prepared.token_ids, filter_layers, knobs["pool_kernel"])
         kept = tuple(sorted(scores.topk(knobs["budget"]).indices.tolist()))
+        watch.lap("score")
         original = knobs["positions"] == "original"
         positions = kept if original else tuple(range(len(kept)))
         cache = new_cache(model)
@@ -37,6 +45,7 @@ class GemFilterPrefill:
         receipt = replace(
             prepared.receipt,
             kept_spans=spans_of(kept),
+            stages_s={**prepared.receipt.stages_s, **watch.stages},
             cost=_cost(len(scores), len(kept), filter_layers / layers, knobs["shape"]),
             details={"filter_layers": filter_layers, "positions": knobs["positions"]},
         )

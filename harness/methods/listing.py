@@ -20,16 +20,20 @@ def describe_methods() -> list[dict[str, Any]]:
 
 def describe_arms() -> list[dict[str, Any]]:
     """Every arm of ``baselines/``, JSON-ready, by name."""
-    return [
-        {
+    found = []
+    for arm in list_arms():
+        method = build_method(arm.method, arm.options)
+        facts = {
             "name": arm.name,
             "method": arm.method,
             "description": arm.description,
             "options": dict(arm.options),
-            **_availability(build_method(arm.method, arm.options)),
+            "budget_kind": str(method.budget_kind),
+            "improves_ttft": method.improves_ttft,
+            "needs": sorted(method.needs),
         }
-        for arm in list_arms()
-    ]
+        found.append({**facts, **_availability(method)})
+    return found
 
 
 def missing(method: Method) -> str | None:

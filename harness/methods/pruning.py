@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
@@ -17,7 +17,14 @@ from harness.receipts import BudgetKind, Receipt, Status, spans_of
 STRICT = ConfigDict(extra="forbid")
 """Configuration of every method's dataclass: a knob that it does not have is refused."""
 
-Keep = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+def _no_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a share is a number")
+    return value
+
+
+Keep = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), BeforeValidator(_no_truth)]
 """Share of the prompt's tokens to keep."""
 
 
@@ -85,7 +92,7 @@ def prune(
     watch.lap("other")
     receipt = Receipt(
         method=method,
-        status=Status.KEPT_ALL if len(kept) == length else Status.ACTIVE,
+        status=Status.KEPT_ALL if list(kept) == list(range(length)) else Status.ACTIVE,
         reason=reason,
         keep_requested=keep,
         keep_achieved=len(kept) / length if length else None,

@@ -131,6 +131,8 @@ class Rag(ShapesPrompt):
         reason = None
         if room < 0:
             reason = "the instruction and the question alone exceed the budget"
+        elif len(scores) and not scores.any():
+            reason = "no passage matches the question at all: the first ones were taken"
         return prune(
             prompt,
             self._arrange(droppable, chosen),

@@ -16,8 +16,8 @@ from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.methods.pruning import Stopwatch
 from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind, Receipt, Status, spans_of
-from harness.specprefill.config import SpecPrefillConfig
+from harness.receipts import BudgetKind, Cost, Receipt, Status, spans_of
+from harness.specprefill.config import SelectionConfig, SpecPrefillConfig
 from harness.specprefill.cross_family import (
     Translation,
     TranslationError,
@@ -28,6 +28,7 @@ from harness.specprefill.guards import TOOL_SCAN_TOKENS, RequestFacts, Skip, che
 from harness.specprefill.score_cache import ScoreCache
 from harness.specprefill.scorer import ScoreRequest, Scores
 from harness.specprefill.selection import Selection, merged_importance, select
+from harness.specprefill.windows import window_length
 
 
 @dataclass
@@ -134,7 +135,8 @@ class SpecPrefill:
     def _tail_tokens(self, pending: _Pending, context: MethodContext) -> int | None:
         """Tokens from the last segment's start on; only a prompt cut into windows needs them."""
         assert context.scorer is not None  # prepare has checked
-        window = self.config.window or context.scorer.max_positions
+        positions = context.scorer.max_positions
+        window = window_length(self.config, positions) or positions
         segments = pending.prompt.segments
         if segments is None or len(pending.scored_ids) + self.config.look_ahead <= window:
             return None
@@ -154,9 +156,16 @@ class SpecPrefill:
             return self._whole(pending, context, why)
         pending.watch.lap("other")
         importance = merged_importance(pending.scores, self.config)
+        config: SelectionConfig = self.config
         if pending.translation is not None:
             importance = pending.translation.to_target(importance)
-        selection = select(importance, self.config)
+            # The speculator has not seen the target's template, and cannot score it.
+            ends = config.always_keep.model_copy(update={"template": True})
+            config = config.model_copy(update={"always_keep": ends})
+        template: tuple[int, ...] = ()
+        if config.always_keep.template:
+            template = context.tokenizer.template_tokens(pending.prompt.token_ids)
+        selection = select(importance, config, template)
         pending.watch.lap("select")
         if selection.status is Status.FAILED:
             return self._whole(pending, context, Skip(Status.FAILED, selection.reason or ""))
@@ -176,6 +185,7 @@ class SpecPrefill:
         by_rate = self.config.select == "rate"
         details: dict[str, Any] = {
             **selection.details,
+            **self._unguarded(context),
             "rows": min(self.config.look_ahead, len(scores.rows)),
             "windows": scores.windows,
         }
@@ -198,21 +208,29 @@ class SpecPrefill:
             details=details,
         )
 
+    def _unguarded(self, context: MethodContext) -> dict[str, str]:
+        """Say that the break-even guard could not judge, where it was to."""
+        if not self.wants_rates or context.rates:
+            return {}
+        return {"break_even": "not judged: no rates were measured or given"}
+
     def _whole(self, pending: _Pending, context: MethodContext, why: Skip) -> PreparedPrompt:
         """Full prefill on the engine's ordinary path, with the status that says why."""
         prompt = pending.prompt
         length = len(prompt.token_ids)
         by_rate = self.config.select == "rate"
+        ran = why.status is not Status.UNSUPPORTED
         receipt = Receipt(
             method=self.name,
             status=why.status,
             reason=why.reason,
             keep_requested=self.config.keep if by_rate else None,
-            keep_achieved=1.0 if length and why.status is not Status.UNSUPPORTED else None,
+            keep_achieved=1.0 if length and ran else None,
             budget_kind=BudgetKind.TOKENS if by_rate else BudgetKind.ADAPTIVE,
-            cost=prefill_cost(length, length, target_shape(context)),
-            kept_spans=((0, length),) if length else (),
+            cost=prefill_cost(length, length, target_shape(context)) if ran else Cost(),
+            kept_spans=(((0, length),) if length else ()) if ran else None,
             stages_s=self._stages(pending),
+            details=self._unguarded(context),
             counters=pending.scores.counters if pending.scores else {},
         )
         return PreparedPrompt(prompt.example_id, prompt.token_ids, None, length, receipt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -28,7 +28,8 @@ class ScoringConfig(_Frozen):
     ignore_eos
         Go on decoding look-ahead rows after an EOS.
     window
-        Window length in speculator tokens; 0 means the speculator's own range.
+        Window length in speculator tokens; 0 means the speculator's own range, ``auto`` what the
+        llama.cpp guide computes (:func:`harness.specprefill.windows.guide_window`).
     window_query
         Which query scores a window: the ``prompt_tail`` (ours) or the ``window_end`` (the guide).
     merge
@@ -40,7 +41,7 @@ class ScoringConfig(_Frozen):
     pool_edges: Literal["padded", "clipped"] = "padded"
     normalize: Literal["prompt", "visible"] = "prompt"
     ignore_eos: bool = False
-    window: int = Field(default=0, ge=0)
+    window: Annotated[int, Field(ge=0)] | Literal["auto"] = 0
     window_query: Literal["prompt_tail", "window_end"] = "prompt_tail"
     merge: Literal["anchor", "joint", "minmax"] = "anchor"
 
@@ -52,10 +53,14 @@ class ScoringConfig(_Frozen):
 
 
 class Ends(_Frozen):
-    """Token counts at the two ends of the prompt."""
+    """Token counts at the two ends of the prompt.
+
+    ``template`` adds the chat template's own (control) tokens, wherever they stand.
+    """
 
     first: int = Field(default=0, ge=0)
     last: int = Field(default=0, ge=0)
+    template: bool = False
 
 
 class Boost(_Frozen):

@@ -81,6 +81,8 @@ def speculator_tokenizer(target: str, speculator: str) -> Tokenizer | None:
     Both are model folders or hub names in the local cache; a name that is neither has nothing
     to compare.
     """
+    if target == speculator:
+        return None
     folders = [locate(name) if name else None for name in (target, speculator)]
     if folders[0] is None or folders[1] is None or same_tokenizer(folders[0], folders[1]):
         return None
@@ -100,7 +102,7 @@ def translate(prompt: Prompt, target: Tokenizer, speculator: Tokenizer) -> Trans
     ids, offsets = target.encode_with_offsets(prompt.text)
     if ids != prompt.token_ids:
         raise TranslationError("the prompt's text does not tokenize to its token ids")
-    control = set(target.hf.added_tokens_decoder)
+    control = target.control_ids
     known = {str(token): i for i, token in speculator.hf.added_tokens_decoder.items()}
     out: list[int] = []
     starts: list[int] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from math import ceil
@@ -56,13 +56,17 @@ def merged_importance(scores: Scores, config: ScoringConfig) -> npt.NDArray[np.f
     return importance
 
 
-def select(importance: npt.NDArray[np.float32], config: SelectionConfig) -> Selection:
+def select(
+    importance: npt.NDArray[np.float32], config: SelectionConfig, template: Sequence[int] = ()
+) -> Selection:
     """Keep the chunks that matter.
 
     Parameters
     ----------
     importance
         float32 [M], one score a token, the larger the more important.
+    template
+        Indices of the chat template's own tokens, for ``always_keep.template``.
 
     Returns
     -------
@@ -84,6 +88,9 @@ def select(importance: npt.NDArray[np.float32], config: SelectionConfig) -> Sele
     sizes, sums = _chunk_sums(values, config.chunk)
     order = np.argsort(sums / sizes if config.order == "lowest" else -(sums / sizes), kind="stable")
     forced = forced_chunks(length, config.chunk, config.always_keep)
+    if config.always_keep.template:
+        own = np.asarray(template, dtype=np.int64) // config.chunk
+        forced = np.union1d(forced, own)
     if config.select == "rate":
         wanted = keep_count(len(sizes), config.keep)
     else:

@@ -15,6 +15,9 @@ from harness.specprefill.config import ScoringConfig
 
 T = TypeVar("T")
 
+GUIDE_CONTEXT = 8192  # the guide's SP_SPEC_CTX
+_GUIDE_BYTES = 500 * 2**20  # of attention that it lets one layer hold
+_GUIDE_LEAST, _GUIDE_ROOM, _GUIDE_RESERVE = 512, 512, 128
 TAIL_TOKENS = 128  # tail where the last segment's length is unknown
 
 
@@ -99,23 +102,43 @@ def plan_windows(
         ``window`` is beyond the range, or too short for the look-ahead and tail.
     """
     reserve = config.look_ahead - 1
-    if config.window > max_positions:
+    window = window_length(config, max_positions)
+    if window > max_positions:
         raise ConfigError(
-            f"window is {config.window}, beyond the speculator's range of {max_positions} positions"
+            f"window is {window}, beyond the speculator's range of {max_positions} positions"
         )
     if config.window_query == "window_end":
-        width = config.window or max_positions - reserve
+        width = window or max_positions - reserve
         if width + reserve > max_positions:
             raise ConfigError(
                 f"a window of {width} and {reserve} look-ahead tokens exceed the speculator's "
                 f"range of {max_positions} positions: lower window or look_ahead"
             )
         return WindowPlan(length, _end_windows(length, width))
-    width = config.window or max_positions
+    width = window or max_positions
     if length + reserve <= width:
         whole = Span(0, length)
         return WindowPlan(length, (Window((whole,), (whole,)),))
     return _tail_plan(length, width, reserve, has_bos=has_bos, tail_tokens=tail_tokens)
+
+
+def window_length(config: ScoringConfig, max_positions: int) -> int:
+    """Length of a window as configured, in tokens; 0 where it is the speculator's range."""
+    return guide_window(max_positions) if config.window == "auto" else config.window
+
+
+def guide_window(max_positions: int) -> int:
+    """Return the window that the llama.cpp guide computes for a speculator's range.
+
+    Its context is at most ``SP_SPEC_CTX``; 500 MiB over 32 bytes a key of the context (8 heads of
+    float32) bound a window, which is at least 512 tokens and leaves 128 positions free.
+
+    >>> guide_window(32768), guide_window(4096), guide_window(1024)
+    (2000, 3584, 512)
+    """
+    context = min(GUIDE_CONTEXT, max_positions)
+    width = min(context - _GUIDE_ROOM, _GUIDE_BYTES // (context * 32))
+    return min(max(width, _GUIDE_LEAST), context - _GUIDE_RESERVE)
 
 
 def tail_length(length: int, width: int, tail_tokens: int | None) -> int:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.receipts import BudgetKind
 from harness.records import CellRecord
 from harness.stats.estimate import Estimate, missing
 from harness.stats.holm import holm
 from harness.stats.jackknife import Floats
 from harness.summary.counting import is_counting
-from harness.summary.notes import conclusion, incomplete, left_out, not_active
+from harness.summary.notes import accepted, conclusion, incomplete, left_out, not_active
 from harness.summary.quality import QualityEstimates
 from harness.summary.rows import FLOOR, ArmRow, Delta, RunSummary
 from harness.summary.scores import RunScores, Scores, concatenate
@@ -78,6 +79,7 @@ class _Builder:
     """Reads a store once and makes every row from it."""
 
     def __init__(self, store: Store, bca_seed: int | None) -> None:
+        self.store = store
         self.scores = RunScores(store)
         self.quality = QualityEstimates(self.scores, bca_seed)
         self.timing = RunTiming(store)
@@ -119,6 +121,7 @@ class _Builder:
         notes = [incomplete(setting, got, due), not_active(self._latency_status(setting.cells))]
         if not floor and delta is not None:
             notes.append(conclusion(delta.estimate))
+        notes.append(self._accepted(setting.cells))
         row = self._row(setting.cells, setting.arm, _Figures(scores, score, delta, notes))
         row = replace(row, level="task", task=setting.task, length=setting.length, floor=floor)
         return _Task(setting, scores, reference, self._timed(row, setting.cells))
@@ -218,6 +221,14 @@ class _Builder:
         if self.seeds_asked and all(c.identity.get("method_seed", 0) is None for c in cells):
             return True
         return None if scores.variance is None else scores.variance.deterministic
+
+    def _accepted(self, cells: Sequence[CellRecord]) -> str | None:
+        """What a verifier accepted, of a method whose budget follows from that."""
+        if cells[0].budget_kind != BudgetKind.ADAPTIVE:
+            return None
+        names = ("acceptance_rate", "mean_cosine", "shuffled_cosine")
+        means = self.store.mean_details([cell.cell_id for cell in cells], *names)
+        return accepted(*(means[name] for name in names))
 
     def _timed(self, row: ArmRow, cells: Sequence[CellRecord]) -> ArmRow:
         requests = self.timing.requests(cells, self.all_cells)

@@ -50,6 +50,19 @@ def not_active(statuses: Mapping[str, int]) -> str | None:
     return f"of the timed requests {listed}"
 
 
+def accepted(rate: float | None, cosine: float | None, shuffled: float | None) -> str | None:
+    """Say what a verifier accepted, and why that is not quality."""
+    if rate is None:
+        return None
+    beside = ""
+    if cosine is not None and shuffled is not None:
+        beside = f"; cosine {cosine:.2f}, of shuffled pairs {shuffled:.2f}"
+    return (
+        f"{rate:.0%} of the chunks accepted, a proxy: the verifier stands on approximate keys and "
+        f"values{beside}"
+    )
+
+
 def left_out(rows: Sequence[ArmRow]) -> str | None:
     """Name the tasks that a pooled row does not hold."""
     if not rows:

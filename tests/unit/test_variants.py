@@ -82,8 +82,16 @@ def test_an_override_of_no_arm_is_refused() -> None:
 
 
 def test_all_names_every_method() -> None:
-    """``--method all`` is the registry, in its order."""
-    assert method_names(["all"]) == list(METHODS)
+    """``--method all`` is the registry, in its order, with retrieval in both orders."""
+    names = method_names(["all"])
+    assert [name for name in names if name in METHODS] == list(METHODS)
+    assert set(names) - set(METHODS) == {"rag-bm25-relevance"}
+    orders = {
+        variant.arm: variant.options["order"]
+        for variant in expand_arms(RunConfig(arms=names))
+        if variant.method_name == "rag"
+    }
+    assert orders == {"rag-k10": "original", "rag-bm25-relevance-k10": "relevance"}
     with pytest.raises(ConfigError, match="stands alone"):
         method_names(["all", "full"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -33,6 +34,8 @@ class Tally:
         draft's at the checkpoint before. What a threshold must tell from ``cosines``.
     drafted
         Slots of the final cache that are the draft's.
+    draft_s
+        Seconds of the draft's passes and of the maps.
     verifier_tokens, verifier_pairs
         Tokens that the verifier ran, and (query, key) pairs that it computed for them.
     """
@@ -43,6 +46,7 @@ class Tally:
     shuffled: list[float] = field(default_factory=list)
     fell_back: bool = False
     drafted: int = 0
+    draft_s: float = 0.0
     verifier_tokens: int = 0
     verifier_pairs: int = 0
 
@@ -141,8 +145,10 @@ class _Run:
 
     def _chunk(self, start: int, stop: int) -> None:
         """Fill the chunk's slots; what follows the last passed checkpoint is recomputed."""
+        began = perf_counter()
         draft_hidden = self.pair.draft.run(self.ids[start:stop], start, self.draft_cache)
         slots = self.pair.slots(self.draft_cache, start, stop)
+        self.tally.draft_s += perf_counter() - began
         passed = start
         for point in self.config.checkpoints(start, stop):
             self._fill(slots, start, passed, point)

@@ -32,6 +32,7 @@ class DraftVerifyPrefill:
             prepared.receipt,
             keep_achieved=1 - tally.drafted / length,
             cost=_cost(tally, length, knobs["shape"]),
+            stages_s={**prepared.receipt.stages_s, "score": tally.draft_s},
             details={
                 "acceptance_rate": tally.acceptance_rate,
                 "alike": tally.alike(knobs["config"].acceptance_threshold),

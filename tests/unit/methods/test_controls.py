@@ -107,3 +107,15 @@ def test_truncate_middle_keeps_two_halves(tokenizer: Tokenizer, length: int, kee
     kept = kept_of(TruncateMiddle(keep=keep), bare(length), MethodContext(tokenizer))
     head = budget - budget // 2
     assert kept == [*range(head), *range(length - budget // 2, length)]
+
+
+def test_an_oracle_without_room_says_what_it_lost(
+    tokenizer: Tokenizer, context: MethodContext
+) -> None:
+    """The last chunk is forced: where that is the whole budget, the receipt says so."""
+    prompt = needle_prompt(tokenizer, 7)
+    (short,) = Oracle(keep=0.05).prepare([prompt], context)
+    assert "73194" not in tokenizer.decode(short.token_ids)
+    assert "the budget holds 0 of" in str(short.receipt.reason)
+    (enough,) = Oracle(keep=0.9).prepare([prompt], context)
+    assert enough.receipt.reason is None

@@ -22,7 +22,11 @@ def test_methods_and_arms_are_described() -> None:
     assert by_name["snapkv"]["improves_ttft"] is False
     assert by_name["rag"]["options"]["order"] == "original"
     assert {"rag-bm25", "rag-bm25-relevance"} <= set(by_name["rag"]["arms"])
-    assert {m["method"] for m in describe_arms()} == set(METHODS)
+    arms = describe_arms()
+    assert {m["method"] for m in arms} == set(METHODS)
+    facts = {"needs", "improves_ttft", "budget_kind", "options", "available", "reason"}
+    assert all(facts <= set(arm) for arm in arms)
+    assert all(facts <= set(method) for method in methods)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

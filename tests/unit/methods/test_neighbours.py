@@ -10,6 +10,7 @@ from tiny import needle_prompt
 
 from harness.engines.hf_attention import attention_replaced
 from harness.engines.hf_model import forward, new_cache
+from harness.errors import UnsupportedError
 from harness.methods.base import MethodContext
 from harness.methods.gemfilter import GemFilter
 from harness.methods.gemfilter_strategy import GemFilterPrefill, filter_scores
@@ -128,3 +129,12 @@ def test_replaced_attention_is_undone_by_an_exception(model: Any) -> None:
         forward(model, [1, 2], range(2), new_cache(model))
     assert sorted(ALL_ATTENTION_FUNCTIONS) == names
     assert model.config._attn_implementation == before
+
+
+def test_a_filter_layer_beyond_the_model_is_unsupported(
+    model: Any, tokenizer: Tokenizer, context: MethodContext
+) -> None:
+    """Nothing is clamped in silence; the reason has both numbers."""
+    (prepared,) = GemFilter(filter_layer=99).prepare([needle_prompt(tokenizer, 5)], context)
+    with pytest.raises(UnsupportedError, match="filter_layer is 99, the target has 3 layers"):
+        GemFilterPrefill()(model, prepared)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -111,3 +113,20 @@ def test_a_missing_embedding_model_is_unsupported(
     (prepared,) = Rag(retriever="dense", model="nobody/nothing").prepare([prompt], context)
     assert prepared.receipt.status is Status.UNSUPPORTED
     assert "nobody/nothing" in str(prepared.receipt.reason)
+
+
+def test_nothing_found_is_said(tokenizer: Tokenizer, context: MethodContext) -> None:
+    """A question that shares no word with any passage gets the first ones, and the reason."""
+    prompt = replace(needle_prompt(tokenizer, 12), query="xyzzy plugh")
+    (prepared,) = Rag(keep=0.4).prepare([prompt], context)
+    assert "no passage matches the question" in str(prepared.receipt.reason)
+    (found,) = Rag(keep=0.4).prepare([needle_prompt(tokenizer, 12)], context)
+    assert found.receipt.reason is None
+
+
+def test_reordered_is_not_kept_all(tokenizer: Tokenizer, context: MethodContext) -> None:
+    """At keep 1 by relevance every token is there, but not as the prompt had them."""
+    prompt = needle_prompt(tokenizer, 12)
+    for order, status in (("relevance", Status.ACTIVE), ("original", Status.KEPT_ALL)):
+        (prepared,) = Rag(keep=1.0, order=order).prepare([prompt], context)
+        assert prepared.receipt.status is status

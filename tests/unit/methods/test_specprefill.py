@@ -228,3 +228,11 @@ def test_no_speculator_is_one_clear_line(tokenizer):
     """The error says what to give."""
     with pytest.raises(ConfigError, match="needs a speculator"):
         list(method().prepare([prompt("a", 8)], MethodContext(tokenizer=tokenizer)))
+
+
+def test_a_break_even_guard_without_rates_says_so(tokenizer):
+    """Without measured or given rates nothing is judged, and the receipt does not hide it."""
+    judged = {"scorer_rate": 100.0, "target_rate": 1.0}
+    for more, told in (({}, True), (judged, False)):
+        details = one(tokenizer, prompt("a", 64), break_even=True, **more).receipt.details
+        assert ("break_even" in details) is told

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from harness.arms import build_method, load_arm
 from harness.specprefill.config import Ends, SpecPrefillConfig
+from harness.specprefill.selection import select
 
 
 def config_of(name) -> SpecPrefillConfig:
@@ -36,8 +38,8 @@ def test_llamacpp_server():
     assert (config.boost.first.tokens, config.boost.first.factor) == (64, 1.5)
     assert (config.boost.last.tokens, config.boost.last.factor) == (128, 1.3)
     assert (config.look_ahead, config.normalize, config.pool_kernel) == (3, "visible", 0)
-    assert (config.window, config.window_query) == (2000, "window_end")
-    assert config.always_keep == Ends(first=4, last=2)
+    assert (config.window, config.window_query) == ("auto", "window_end")
+    assert config.always_keep == Ends(first=4, last=2, template=True)
     assert (config.min_tokens, config.break_even, config.safety) == (8192, True, 1.2)
     assert config.tool_guard
     assert config.normalize_scores == "minmax"
@@ -47,6 +49,11 @@ def test_llamacpp_standalone():
     """The guide's tool: a fixed 30 %, five query rows."""
     config = config_of("specprefill-llamacpp-standalone")
     assert (config.select, config.keep, config.max_keep) == ("rate", 0.3, 2000)
-    assert (config.look_ahead, config.min_keep) == (5, 128)
+    assert (config.look_ahead, config.window) == (5, "auto")
+    # Its minimum, min(128, max(4, M / 10)), never binds where 30 % are kept.
+    assert config.min_keep == 0
+    for length in (3, 4, 5, 150, 300, 2000):
+        kept = len(select(np.arange(1.0, length + 1, dtype=np.float32), config).kept)
+        assert kept >= min(128, max(min(4, length), length // 10))
     assert not config.tool_guard
     assert config.min_tokens == 0

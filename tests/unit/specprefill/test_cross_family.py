@@ -184,6 +184,18 @@ def test_the_method_scores_its_tokens_and_keeps_the_targets(target, context):
     assert len(got.positions) == got.receipt.keep_achieved * length
 
 
+def test_the_targets_template_is_always_kept(target, context):
+    """The speculator has not seen it; its chunks stay, whatever the text between them scores."""
+    text = "<|im_start|>" + "the mill by the river " * 4 + "<|only_here|>" + "ground the corn " * 20
+    prompt = prompt_of(target, text)
+    config = SpecPrefillConfig(chunk=4, keep=0.2, always_keep={"first": 0, "last": 0})
+    (got,) = SpecPrefill(config).prepare([prompt], context)
+    control = target.template_tokens(prompt.token_ids)
+    assert len(control) == 2
+    assert set(control) <= set(got.positions)
+    assert got.receipt.details["forced_chunks"] == 2
+
+
 def test_the_method_refuses_a_rewriting_tokenizer(target, context, monkeypatch):
     """Unsupported with the reason, no rate achieved, nothing scored."""
     from harness.methods import specprefill
@@ -194,6 +206,8 @@ def test_the_method_refuses_a_rewriting_tokenizer(target, context, monkeypatch):
     assert got.receipt.status == Status.UNSUPPORTED
     assert "rewrites the text" in got.receipt.reason
     assert got.receipt.keep_achieved is None
+    assert got.receipt.kept_spans is None
+    assert got.receipt.cost.prefill_tokens is None
     assert context.scorer.asked == []
 
 
@@ -210,3 +224,4 @@ def test_equal_tokenizers_need_no_translation(tmp_path, target, bytes_only):
     assert other is not None
     assert other.digest == bytes_only.digest
     assert speculator_tokenizer("", str(tmp_path / "c")) is None
+    assert speculator_tokenizer(str(tmp_path), str(tmp_path)) is None  # without looking inside

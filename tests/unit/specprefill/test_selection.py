@@ -306,3 +306,13 @@ def test_keep_one_keeps_everything(length, chunk):
     got = select(np.linspace(0.1, 1, length, dtype=np.float32), config(chunk=chunk, keep=1))
     assert got.kept == tuple(range(length))
     assert got.status == Status.KEPT_ALL
+
+
+def test_template_tokens_are_kept_where_asked():
+    """Their chunks stay whatever their scores, within the budget; unasked they are like others."""
+    scores = np.arange(1, 101, dtype=np.float32)
+    plain = select(scores, config(chunk=10, keep=0.3), (0, 44))
+    assert plain.kept == tuple(range(70, 100))
+    ends = {"first": 0, "last": 1, "template": True}
+    kept = select(scores, config(chunk=10, keep=0.3, always_keep=ends), (0, 44)).kept
+    assert kept == (*range(10), *range(40, 50), *range(90, 100))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.errors import ConfigError
 from harness.prompts import Span
 from harness.specprefill.config import ScoringConfig
-from harness.specprefill.windows import Window, WindowPlan, plan_windows, tail_length
+from harness.specprefill.windows import Window, WindowPlan, guide_window, plan_windows, tail_length
 
 
 def config(**options):
@@ -79,6 +79,19 @@ def test_guide_example():
         ((2000, 3000),),
         ((3000, 4471),),
     ]
+
+
+def test_guide_window_is_computed():
+    """500 MiB over 32 bytes a key of at most 8,192 positions, 512 tokens at least, 128 left."""
+    assert [guide_window(n) for n in (32768, 8192, 4096, 2048, 1024, 600)] == [
+        *(2000, 2000, 3584, 1536, 512, 472)
+    ]
+    auto = config(window="auto", window_query="window_end", look_ahead=3)
+    assert plan_windows(4471, 8192, auto, has_bos=True) == plan_windows(
+        4471, 8192, config(window=2000, window_query="window_end", look_ahead=3), has_bos=True
+    )
+    for limit in (1024, 2001):  # ranges in which a window of 2,000 is refused
+        assert plan_windows(1500, limit, auto, has_bos=True).windows
 
 
 def test_guide_fault_empty_middle_windows():

@@ -246,3 +246,17 @@ def test_the_kernel_behind_the_seconds_is_said(tmp_path):
     kernels = {(r["arm"], r["level"]): r["ttft_s"]["kernel"] for r in rows}
     assert kernels["minference", "task"] == kernels["minference", "group"] == "reference kernel"
     assert kernels["specprefill", "task"] is kernels["full", "task"] is None
+
+
+def test_acceptance_stands_beside_the_true_score(tmp_path):
+    """A verifier's acceptance is called a proxy, with the cosine of shuffled pairs."""
+    details = {"acceptance_rate": 0.9, "mean_cosine": 0.97, "shuffled_cosine": 0.31}
+    arms = [
+        Arm("draft_verify", "draft_verify", None, budget_kind="adaptive", details=details),
+        Arm("mass", keep=None, budget_kind="adaptive"),
+    ]
+    rows = rows_of(tmp_path, arms=arms)
+    note = only(rows, arm="draft_verify")["note"]
+    assert "90% of the chunks accepted, a proxy" in note
+    assert "cosine 0.97, of shuffled pairs 0.31" in note
+    assert "accepted" not in (only(rows, arm="mass")["note"] or "")
