@@ -18,7 +18,7 @@ from harness.methods.base import MethodContext
 from harness.specprefill.hf_scorer import HfScorer
 from harness.tokenizer import Tokenizer
 
-pytestmark = [pytest.mark.engine, pytest.mark.long]
+pytestmark = pytest.mark.engine
 
 LENGTH, EXAMPLES, KEEP = 1536, 6, 0.1
 
@@ -59,7 +59,9 @@ def mean_score(
     return sum(scores) / len(scores)
 
 
-@pytest.mark.parametrize("task", ["ruler_niah_single_1", "ruler_niah_single_2"])
+@pytest.mark.parametrize(
+    "task", ["ruler_niah_single_1", pytest.param("ruler_niah_single_2", marks=pytest.mark.long)]
+)
 def test_oracle_specprefill_random(task: str, engine: HfEngine, context: MethodContext) -> None:
     """At a tenth of the tokens: oracle ≥ SpecPrefill ≥ random, with SpecPrefill far above it."""
     (info,) = resolve([task])
