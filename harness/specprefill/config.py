@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class _Frozen(BaseModel):
@@ -44,6 +44,13 @@ class ScoringConfig(_Frozen):
     window: Annotated[int, Field(ge=0)] | Literal["auto"] = 0
     window_query: Literal["prompt_tail", "window_end"] = "prompt_tail"
     merge: Literal["anchor", "joint", "minmax"] = "anchor"
+
+    @field_validator("window", mode="before")
+    @classmethod
+    def _known_window(cls, value: object) -> object:
+        if value == "auto" or (type(value) is int and value >= 0):
+            return value
+        raise ValueError("a window is a number of tokens, 0 or auto")
 
     @model_validator(mode="after")
     def _odd_kernel(self) -> ScoringConfig:

@@ -49,6 +49,10 @@ def test_a_users_own_file(tmp_path: Path) -> None:
         ("specprefill", {"boost": {"first": {"token": 4, "factor": 2}}}, "'tokens'"),
         ("rag", {"order": "relevance", "positions": "original"}, "compacted"),
         ("gemfilter", {"pool_kernel": 4}, "odd"),
+        ("random", {"keep": True}, "a share is a number"),
+        ("random", {7: 0.1}, "no option '7'"),
+        ("specprefill", {"window": "automatic"}, "option 'window': a window is a number of tokens"),
+        ("specprefill", {"window": -1}, "option 'window': a window is a number of tokens"),
     ],
 )
 def test_bad_options_say_what_is_right(method: str, options: dict, message: str) -> None:
