@@ -43,6 +43,11 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
 
+    def stopped(self, cell: PlannedCell) -> bool:
+        """Whether a cell did not run to its end."""
+        cell_id = cell.record.cell_id
+        return cell_id in self.failed or cell_id in self.unsupported
+
 
 def execute(plan: Plan, store: Store, *, fail_fast: bool = False, quiet: bool = False) -> Outcome:
     """Run whatever of ``plan`` is not in ``store`` yet, and append it.
@@ -87,7 +92,7 @@ class _Run:
                 # Where it is full prefill's own engine that does not start, nothing can run.
                 own = (spec.attention, spec.prefill) == ("dense", "standard")
                 cells = [c for c in self.plan.cells if c.spec == spec]
-                self._fail(cells, HarnessError(str(error)) if own else error)
+                self._stop(cells, error, refused=not own and isinstance(error, UnsupportedError))
                 return
             rates = self._rates(spec, engine, scorer)
             # Handles that methods make (a retriever, a compressor) live as long as the engine.
@@ -219,17 +224,16 @@ class _Run:
         return is_up
 
     def _attempt(self, cell: PlannedCell, step: Callable[[], None]) -> None:
-        if cell.record.cell_id in self.outcome.failed | self.outcome.unsupported:
+        if self.outcome.stopped(cell):
             return
         try:
             step()
         except Exception as error:  # a cell's fault must not lose the other cells
-            self._fail([cell], error)
+            self._stop([cell], error, refused=isinstance(error, UnsupportedError))
 
-    def _fail(self, cells: list[PlannedCell], error: Exception) -> None:
+    def _stop(self, cells: list[PlannedCell], error: Exception, *, refused: bool) -> None:
         """Record cells that cannot run here as unsupported, others as failed, with the reason."""
         line = _line(error)
-        refused = isinstance(error, UnsupportedError)
         status = CellStatus.UNSUPPORTED if refused else CellStatus.FAILED
         found = self.outcome.unsupported if refused else self.outcome.failed
         for cell in cells:
@@ -244,7 +248,7 @@ class _Run:
         reasons = self.store.unsupported_reasons()
         for cell in self.plan.cells:
             cell_id = cell.record.cell_id
-            if cell_id not in self.outcome.failed | self.outcome.unsupported:
+            if not self.outcome.stopped(cell):
                 reason = reasons.get(cell_id)
                 status = CellStatus.DONE if reason is None else CellStatus.UNSUPPORTED
                 self.store.set_cell_status(cell_id, status, reason)

@@ -144,15 +144,13 @@ class _Length:
             turn = index % len(arms)
             drafted: list[Generation] = []
             for arm in (*arms[turn:], *arms[:turn]):
-                generation = None if arm is None else _decided_alike(drafted, arm)
-                fresh = generation is None
-                if generation is None:
-                    generation = self._generate(example, arm)
-                if fresh and arm is not None:
+                alike = None if arm is None else _decided_alike(drafted, arm)
+                generation = alike or self._generate(example, arm)
+                if arm is not None and alike is None:
                     drafted.append(generation)
                 if index >= self.options.warmup:
                     found[arm].append(generation)
-                    timed[arm] += fresh
+                    timed[arm] += alike is None
         return [
             self._row(t, found[None], found[t], timed=timed[t]) for t in self.options.thresholds
         ]

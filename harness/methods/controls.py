@@ -25,6 +25,7 @@ from harness.methods.pruning import (
     ShapesPrompt,
     Stopwatch,
     prune,
+    template_of,
     unsupported,
 )
 from harness.prompts import PreparedPrompt, Prompt
@@ -91,8 +92,7 @@ class _Control(ShapesPrompt):
                     reason=str(fault),
                 )
                 continue
-            template = context.tokenizer.template_tokens(prompt.token_ids)
-            selection = select(scores, config, template)
+            selection = select(scores, config, template_of(prompt, config, context))
             watch.lap("select")
             reason = selection.reason or self.shortfall(scores, selection.kept)
             yield prune(

@@ -13,6 +13,7 @@ from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.prompts import PreparedPrompt, Prompt
 from harness.receipts import BudgetKind, Receipt, Status, spans_of
+from harness.specprefill.config import SelectionConfig
 
 STRICT = ConfigDict(extra="forbid")
 """Configuration of every method's dataclass: a knob that it does not have is refused."""
@@ -88,11 +89,12 @@ def prune(
         Why the budget was not met, where it was not.
     """
     length = len(prompt.token_ids)
+    in_place = len(kept) == length and all(a == b for a, b in enumerate(kept))
     original = positions == "original"
     watch.lap("other")
     receipt = Receipt(
         method=method,
-        status=Status.KEPT_ALL if list(kept) == list(range(length)) else Status.ACTIVE,
+        status=Status.KEPT_ALL if in_place else Status.ACTIVE,
         reason=reason,
         keep_requested=keep,
         keep_achieved=len(kept) / length if length else None,
@@ -109,6 +111,13 @@ def prune(
         original_length=length,
         receipt=receipt,
     )
+
+
+def template_of(prompt: Prompt, config: SelectionConfig, context: MethodContext) -> tuple[int, ...]:
+    """Indices of the template's own tokens, where the selection keeps them always."""
+    if not config.always_keep.template:
+        return ()
+    return context.tokenizer.template_tokens(prompt.token_ids)
 
 
 def unsupported(

@@ -14,7 +14,7 @@ from harness.engines.base import EngineSpec
 from harness.errors import ConfigError
 from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
-from harness.methods.pruning import Stopwatch
+from harness.methods.pruning import Stopwatch, template_of
 from harness.prompts import PreparedPrompt, Prompt
 from harness.receipts import BudgetKind, Cost, Receipt, Status, spans_of
 from harness.specprefill.config import SelectionConfig, SpecPrefillConfig
@@ -162,9 +162,7 @@ class SpecPrefill:
             # The speculator has not seen the target's template, and cannot score it.
             ends = config.always_keep.model_copy(update={"template": True})
             config = config.model_copy(update={"always_keep": ends})
-        template: tuple[int, ...] = ()
-        if config.always_keep.template:
-            template = context.tokenizer.template_tokens(pending.prompt.token_ids)
+        template = template_of(pending.prompt, config, context)
         selection = select(importance, config, template)
         pending.watch.lap("select")
         if selection.status is Status.FAILED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +118,8 @@ def digest_of(path: Path) -> str:
     manifest = read_manifest(path)
     if manifest is not None:
         return str(manifest["digest"])
-    total = hashlib.sha256()
     small = (*path.glob("*.json"), *path.glob("*.txt"), *path.glob("*.model"))
-    for file in sorted({*small, *weight_files(path)}):
-        total.update(f"{file.name}\0{_content_digest(file)}\0".encode())
-    return total.hexdigest()
+    return _digest_of_files({*small, *weight_files(path)})
 
 
 def weights_digest(path: Path) -> str:
@@ -129,8 +127,12 @@ def weights_digest(path: Path) -> str:
 
     Files are told apart as :func:`digest_of` tells them.
     """
+    return _digest_of_files({path / "config.json", *weight_files(path)})
+
+
+def _digest_of_files(files: Iterable[Path]) -> str:
     total = hashlib.sha256()
-    for file in (path / "config.json", *sorted(weight_files(path))):
+    for file in sorted(files):
         total.update(f"{file.name}\0{_content_digest(file)}\0".encode())
     return total.hexdigest()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -41,7 +41,7 @@ class ScoringConfig(_Frozen):
     pool_edges: Literal["padded", "clipped"] = "padded"
     normalize: Literal["prompt", "visible"] = "prompt"
     ignore_eos: bool = False
-    window: Annotated[int, Field(ge=0)] | Literal["auto"] = 0
+    window: int | Literal["auto"] = 0
     window_query: Literal["prompt_tail", "window_end"] = "prompt_tail"
     merge: Literal["anchor", "joint", "minmax"] = "anchor"
 

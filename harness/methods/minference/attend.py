@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from harness.errors import UnsupportedError
 from harness.methods.minference import fused
 from harness.methods.minference.budget import within
 from harness.methods.minference.kernel import sparse_attention
@@ -21,6 +23,51 @@ class Attended(NamedTuple):
     out: Tensor
     share: float
     kernel: str
+
+
+@dataclass
+class Computed:
+    """What a prompt's layers computed: shares of the causal pairs by layer, and the kernels.
+
+    A prompt that is prefilled again overwrites its layers.
+    """
+
+    shares: dict[int, float] = field(default_factory=dict)
+    kernels: set[str] = field(default_factory=set)
+
+    def add(self, layer: int, attended: Attended) -> Tensor:
+        """Take a layer, and return its output."""
+        self.shares[layer] = attended.share
+        self.kernels.add(attended.kernel)
+        return attended.out
+
+    @property
+    def layers(self) -> int:
+        """Layers that attended sparsely."""
+        return len(self.shares)
+
+    @property
+    def share(self) -> float:
+        """Mean share over the layers."""
+        return sum(self.shares.values()) / len(self.shares)
+
+    @property
+    def kernel(self) -> str:
+        """Names of the kernels."""
+        return ", ".join(sorted(self.kernels))
+
+
+def refuse_parts(parts: Mapping[str, Any]) -> None:
+    """Refuse an attention with a part that the sparse kernels do not have: what is set, by name.
+
+    Raises
+    ------
+    UnsupportedError
+        A part is there: neither None nor the number 0, by which vLLM says the same.
+    """
+    for name, value in parts.items():
+        if value is not None and not (isinstance(value, (int, float)) and value == 0):
+            raise UnsupportedError(f"MInference has no attention with {name}")
 
 
 def attend(

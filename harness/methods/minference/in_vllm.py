@@ -101,5 +101,5 @@ class MInferencePath:
     ) -> tuple[Receipt, Mapping[str, int]]:
         """Complete the receipt with the share of pairs that was computed."""
         (report,) = ranks
-        receipt = completed(prepared, report["share"], report["kernels"])
+        receipt = completed(prepared, report["share"], report["kernel"])
         return receipt, {"sparse_layers": int(report["layers"])}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from harness.engines.hf_attention import attention_replaced
 from harness.engines.hf_model import Prefilled, forward, new_cache
-from harness.errors import UnsupportedError
-from harness.methods.minference.attend import attend
+from harness.methods.minference.attend import Computed, attend, refuse_parts
 from harness.methods.minference.published import patterns_for
 from harness.methods.minference.receipt import completed
 from harness.prompts import PreparedPrompt
@@ -24,29 +22,20 @@ class MInferencePrefill:
         patterns = patterns_for(
             config.num_hidden_layers, config.num_attention_heads, knobs["pattern_file"]
         )
-        shares: list[float] = []
-        kernels: set[str] = set()
+        computed = Computed()
 
         def replaced(
             module: Any, query: Any, key: Any, value: Any, mask: Any, *, scaling: float, **more: Any
         ) -> tuple[Any, None]:
-            _refuse(more)
+            refuse_parts({name: more.get(name) for name in ("softcap", "sliding_window", "s_aux")})
             heads = None if patterns is None else patterns[module.layer_idx]
-            out, share, kernel = attend((query[0], key[0], value[0]), scaling, knobs, heads)
-            shares.append(share)
-            kernels.add(kernel)
+            attended = attend((query[0], key[0], value[0]), scaling, knobs, heads)
+            out = computed.add(module.layer_idx, attended)
             return out.transpose(0, 1)[None], None
 
         cache = new_cache(model)
         length = prepared.original_length
         with attention_replaced(model, replaced):
             logits = forward(model, prepared.token_ids, range(length), cache)[-1]
-        receipt = completed(prepared, sum(shares) / len(shares), ", ".join(sorted(kernels)))
-        return Prefilled(cache, logits, length, {"sparse_layers": len(shares)}, receipt)
-
-
-def _refuse(given: Mapping[str, Any]) -> None:
-    """Refuse an attention with a part that the sparse kernels do not have."""
-    for name in ("softcap", "sliding_window", "s_aux"):
-        if given.get(name) is not None:
-            raise UnsupportedError(f"MInference has no attention with {name}")
+        receipt = completed(prepared, computed.share, computed.kernel)
+        return Prefilled(cache, logits, length, {"sparse_layers": computed.layers}, receipt)

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from vllm.model_executor.models.utils import extract_layer_index
 
-from harness.errors import UnsupportedError
-from harness.methods.minference.attend import attend
+from harness.methods.minference.attend import Computed, attend, refuse_parts
 from harness.methods.minference.in_vllm import KEY
 from harness.methods.minference.published import read_patterns
 
@@ -27,11 +26,10 @@ _REMEMBERED = 4096  # finished requests whose shares nobody has asked for yet
 
 @dataclass
 class _Job:
-    """One request's knobs, the share of pairs computed in each layer, and the kernels' names."""
+    """One request's knobs, and what its layers computed."""
 
     knobs: Mapping[str, Any]
-    shares: dict[int, float] = field(default_factory=dict)
-    kernels: set[str] = field(default_factory=set)
+    computed: Computed = field(default_factory=Computed)
 
     @property
     def length(self) -> int:
@@ -137,10 +135,8 @@ class AttentionMixin:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in ("logits_soft_cap", "alibi_slopes", "sinks"):
-            value = getattr(self, name, None)
-            if value is not None and value != 0:
-                raise UnsupportedError(f"MInference has no attention with {name}")
+        parts = ("logits_soft_cap", "alibi_slopes", "sinks")
+        refuse_parts({name: getattr(self, name, None) for name in parts})
 
     def forward(  # noqa: PLR0917  (vLLM's signature)
         self,
@@ -173,10 +169,8 @@ class AttentionMixin:
         file = job.knobs["pattern_file"]
         patterns = None if file is None else read_patterns(file)[index]
         size = job.length
-        out, job.shares[index], kernel = attend(
-            (q[:, :size], k[:, :size], v[:, :size]), self.scale, job.knobs, patterns
-        )
-        job.kernels.add(kernel)
+        prompt = q[:, :size], k[:, :size], v[:, :size]
+        out = job.computed.add(index, attend(prompt, self.scale, job.knobs, patterns))
         if q.shape[1] == size:
             return out
         return torch.cat([out, _dense_tail(q[:, size:], k, v, self.scale)], 1)
@@ -201,11 +195,10 @@ class TakeMixin:
         """Mean share of the pairs that each request computed, in how many layers, and by what."""
         found = {}
         for request in requests:
-            job = self.model_runner.minference_jobs.take(request)
-            shares = list(job.shares.values())
+            computed = self.model_runner.minference_jobs.take(request).computed
             found[request] = {
-                "share": sum(shares) / len(shares),
-                "layers": len(shares),
-                "kernels": ", ".join(sorted(job.kernels)),
+                "share": computed.share,
+                "layers": computed.layers,
+                "kernel": computed.kernel,
             }
         return found

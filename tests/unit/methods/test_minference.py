@@ -18,6 +18,7 @@ from harness.engines.hf_model import forward, new_cache
 from harness.errors import ConfigError, DataError, UnsupportedError
 from harness.methods.base import MethodContext
 from harness.methods.minference import MInference, fused
+from harness.methods.minference.attend import refuse_parts
 from harness.methods.minference.budget import within
 from harness.methods.minference.chosen import Chosen
 from harness.methods.minference.kernel import sparse_attention
@@ -310,3 +311,11 @@ def test_attentions_with_other_parts_are_refused(
     )
     with pytest.raises(UnsupportedError, match="sliding_window"), torch.inference_mode():
         MInferencePrefill()(model, prepared)
+
+
+@pytest.mark.parametrize("value", [5.0, torch.ones(4), torch.zeros(4), 64])
+def test_any_part_that_is_there_is_refused(value: object) -> None:
+    """A number other than 0, or a tensor, such as ALiBi's slopes a head; None and 0 are no part."""
+    refuse_parts({"logits_soft_cap": 0, "sinks": None, "softcap": 0.0})
+    with pytest.raises(UnsupportedError, match="alibi_slopes"):
+        refuse_parts({"sinks": None, "alibi_slopes": value})
