@@ -38,7 +38,7 @@ def timed(spent: dict[str, float], name: str, call: Callable[..., Any]) -> Calla
 def main() -> None:
     """Run, then print where the seconds went."""
     from harness.cli.main import main as harness
-    from harness.specprefill.vllm.host import Host
+    from harness.engines.vllm.host import Host
 
     spent: dict[str, float] = defaultdict(float)
     for name in WAITS:

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import perf_counter
 
-from harness.config import RunConfig
 from harness.engines.base import EngineSpec
-from harness.plan import build_plan
-from harness.runner import execute
-from harness.session import open_run
-from harness.specprefill.scorer import Scorer, ScoreRequest, Scores
-from harness.specprefill.vllm.scorer import VllmScorer
+from harness.engines.scorer import Scorer, ScoreRequest, Scores
+from harness.methods.specprefill.vllm.scorer import VllmScorer
+from harness.run.config import RunConfig
+from harness.run.folder import open_run
+from harness.run.plan import build_plan
+from harness.run.runner import execute
 
 KEEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
 LOOK_AHEADS = (1, 2, 4, 8)
@@ -57,10 +57,10 @@ class Timed:
 
 def run(base: RunConfig, scorer: Scorer, **axes: object) -> Timed:
     """Run one grid with a fresh store; return what it cost."""
-    import harness.runner
+    import harness.run.runner
 
     timed = Timed(scorer)
-    harness.runner.open_scorer = lambda _: timed  # type: ignore[assignment,attr-defined]
+    harness.run.runner.open_scorer = lambda _: timed  # type: ignore[assignment,attr-defined]
     plan = build_plan(base.model_copy(update=axes))
     with tempfile.TemporaryDirectory() as folder, open_run(plan, Path(folder)) as store:
         failed = execute(plan, store, quiet=True).failed

@@ -16,20 +16,20 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
-from harness.catalogue import resolve as find_tasks
 from harness.engines.base import EngineSpec
-from harness.examples import load_examples
+from harness.engines.scorer import ScoreRequest, Scores
+from harness.methods.specprefill.config import SpecPrefillConfig
+from harness.methods.specprefill.hf_scorer import HfScorer
+from harness.methods.specprefill.selection import merged_importance, select
+from harness.methods.specprefill.window_merge import TailMerge
+from harness.methods.specprefill.windows import Window, plan_windows
 from harness.models.presets import resolve
-from harness.prompts import Prompt
-from harness.receipts import spans_of
-from harness.segments import evidence_tokens, share_kept
-from harness.specprefill.config import SpecPrefillConfig
-from harness.specprefill.hf_scorer import HfScorer
-from harness.specprefill.scorer import ScoreRequest, Scores
-from harness.specprefill.selection import merged_importance, select
-from harness.specprefill.window_merge import TailMerge
-from harness.specprefill.windows import Window, plan_windows
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import Prompt
+from harness.schema.receipts import spans_of
+from harness.tasks.catalogue import resolve as find_tasks
+from harness.tasks.examples import load_examples
+from harness.tasks.segments import evidence_tokens, share_kept
 
 TAIL_MERGES = ("anchor", "joint", "minmax")
 TASKS = "ruler_niah_single_1,ruler_niah_single_2,ruler_niah_multikey_1,ruler_niah_multivalue"

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.receipts import BudgetKind, Cost, Receipt, Status
-from harness.records import (
+from harness.run.store import Store
+from harness.schema.receipts import BudgetKind, Cost, Receipt, Status
+from harness.schema.records import (
     CellRecord,
     CellStatus,
     ExampleRecord,
@@ -23,7 +24,6 @@ from harness.records import (
     QualityRecord,
     RunRecord,
 )
-from harness.store import Store
 
 ORDERS = ("ABBA", "BAAB")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from harness.prompts import Prompt, Segments, Span
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import Prompt, Segments, Span
 
 WORDS = (
     *("river", "bridge", "garden", "mayor", "storm", "roof", "people", "water", "year", "old"),
@@ -44,7 +44,7 @@ def metaspace_tokenizer(folder: Path, scheme: str = "always") -> Tokenizer:
     from tokenizers import decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    from harness.data.essays import load_essays
+    from harness.tasks.data.essays import load_essays
 
     fast = Fast(models.BPE(byte_fallback=True))
     fast.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=False)

@@ -8,15 +8,15 @@ MODULES = (
     # The command, its tables and reports.
     "harness.cli.main",
     "harness.cli.run",
-    "harness.runner",
-    "harness.summary",
+    "harness.run.runner",
+    "harness.analysis.summary",
     "harness.report",
-    "harness.evaluation",
+    "harness.run.lm_eval_model",
     "lm_eval.api.task",
     "lm_eval.tasks",
     "matplotlib.pyplot",
     # vLLM's engine, its core process and its workers.
-    "harness.engines.vllm",
+    "harness.engines.vllm.engine",
     "vllm.entrypoints.llm",
     "vllm.v1.engine.llm_engine",
     "vllm.v1.engine.core",
@@ -27,7 +27,7 @@ MODULES = (
     "vllm.model_executor.model_loader.default_loader",
     "vllm.v1.structured_output",
     # The transformers engine.
-    "harness.engines.hf",
+    "harness.engines.hf.engine",
     "transformers.models.llama.modeling_llama",
     # Last: the worker's module decides which shared memory the process uses.
     "vllm.v1.worker.cpu_worker",

@@ -45,8 +45,8 @@ def ttft(  # noqa: PLR0917  (Typer passes options by name)
     Prints the bound 1 / (r + k), where r is the speculator's plain prefill over the target's
     full prefill and k the kept share, and how much of it is reached.
     """
-    from harness.bench.session import TtftOptions, bench_ttft, to_json, to_text
     from harness.errors import ConfigError
+    from harness.run.bench.session import TtftOptions, bench_ttft, to_json, to_text
 
     try:
         depths = tuple(int(part) for part in look_ahead.split(","))
@@ -98,9 +98,9 @@ def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
     One row a length and threshold: TTFT with intervals, speed-up, acceptance and fallback rates,
     the task's score, and the share of prompts with the same tokens as full prefill.
     """
-    from harness.bench.draft_verify import DraftVerifyOptions, bench_draft_verify
-    from harness.bench.draft_verify_rows import SWEEP, to_text
-    from harness.commands import numbers
+    from harness.analysis.draft_verify import table, to_row, to_text
+    from harness.cli.shared import numbers
+    from harness.run.bench.draft_verify import SWEEP, DraftVerifyOptions, bench_draft_verify
 
     options = DraftVerifyOptions(
         preset=preset,
@@ -114,7 +114,12 @@ def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
         dtype=dtype,
         seed=seed,
     )
-    rows = bench_draft_verify(options, lambda line: print(line, file=sys.stderr))
+    rows = []
+    for measured in bench_draft_verify(options, lambda line: print(line, file=sys.stderr)):
+        found = [to_row(one) for one in measured]
+        # A long sweep that is stopped has shown these.
+        print("\n".join(table(found)), file=sys.stderr)
+        rows += found
     if json:
         print(json_module.dumps({"rows": [row.to_json() for row in rows]}))
     else:

@@ -39,12 +39,12 @@ def calibrate(  # noqa: PLR0917  (Typer passes options by name)
     target alone they are tested from low to high. A failure on the held-out half is reported,
     never retuned. Exit codes: 0 confirmed, 1 a loss above the margin is shown, 3 not confirmed.
     """
-    from harness.calibrate.choose import Goal
-    from harness.calibrate.choose import calibrate as choose
-    from harness.calibrate.ladder import read_ladder
-    from harness.calibrate.render import as_text, to_json
-    from harness.runs import find_run
-    from harness.store import Store
+    from harness.analysis.calibrate.choose import Goal
+    from harness.analysis.calibrate.choose import calibrate as choose
+    from harness.analysis.calibrate.ladder import read_ladder
+    from harness.analysis.calibrate.render import as_text, to_json
+    from harness.run.runs import find_run
+    from harness.run.store import Store
 
     goal = Goal(margin, speed_up, ttft_target, every_task, split_seed)
     tasks = None if task is None else task.split(",")

@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothi
 @app.command("list", epilog="Example:  harness data list")
 def list_sets(json: Json = False) -> int:
     """List every known data set: whether it is here, licence, and where it comes from."""
-    from harness.data.overview import overview
+    from harness.tasks.data_overview import overview
 
     rows = overview()
     if json:
@@ -43,8 +43,8 @@ def pull(
     json: Json = False,
 ) -> int:
     """Fetch data sets from their publishers, verify and install them. Resumes where it stopped."""
-    from harness.catalogue import TaskInfo
-    from harness.data import pull as pulling
+    from harness.tasks import pull as pulling
+    from harness.tasks.catalogue import TaskInfo
 
     done = []
     for one in pulling.resolve(names):
@@ -67,7 +67,7 @@ def import_files(
     LongBench JSONL or its zip, HotpotQA and 2WikiMultihopQA JSON, MuSiQue JSONL, SQuAD JSON,
     lost-in-the-middle JSONL, RULER JSONL, and folders of .txt essays.
     """
-    from harness.data.importing import import_path
+    from harness.tasks.data.importing import import_path
 
     return _report([one for path in paths for one in import_path(path)], json)
 
@@ -77,15 +77,15 @@ def verify(
     names: Annotated[list[str] | None, typer.Argument(help="Data sets; all where none.")] = None,
 ) -> int:
     """Compare installed files with the digests recorded when they were installed."""
-    from harness.data.overview import verify_sets
+    from harness.tasks.data_overview import verify_sets
 
     print(verify_sets(names or []))
     return 0
 
 
 def _report(done: list, json: bool) -> int:  # type: ignore[type-arg]
-    from harness.data.library import as_json
-    from harness.data.overview import recognised
+    from harness.tasks.data.library import as_json
+    from harness.tasks.data_overview import recognised
 
     if json:
         print(json_module.dumps({"installed": [as_json(one) for one in done]}, ensure_ascii=False))

@@ -22,7 +22,7 @@ def doctor(
 
     Exits 0 where a run can start, 2 where something it needs is missing.
     """
-    from harness.doctor import examine, to_json
+    from harness.cli.doctor_checks import examine, to_json
 
     findings = examine()
     if json:

@@ -22,7 +22,7 @@ def export(
     lm-eval gives its results and samples files, a folder an arm; Parquet and CSV give the tables
     of cells, examples, quality and latency. For the summary's rows see harness report.
     """
-    from harness.exports import export as write
+    from harness.report.exports import export as write
 
     files = write(run, format_, out)
     print(f"wrote {len(files)} files under {out}", file=sys.stderr)

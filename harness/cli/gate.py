@@ -59,14 +59,14 @@ def check(  # noqa: PLR0917  (Typer passes options by name)
 
     Exit codes: 0 pass, 1 regression, 2 bad input, 3 inconclusive, 4 not comparable.
     """
-    from harness.gate import github as actions
-    from harness.gate.baseline import load_baseline
-    from harness.gate.collect import collect
-    from harness.gate.junit import write_junit
-    from harness.gate.render import as_text
-    from harness.gate.report import GateOptions, run_gate
-    from harness.runs import find_run
-    from harness.store import Store
+    from harness.analysis.gate import github as actions
+    from harness.analysis.gate.baseline import load_baseline
+    from harness.analysis.gate.collect import collect
+    from harness.analysis.gate.junit import write_junit
+    from harness.analysis.gate.render import as_text
+    from harness.analysis.gate.report import GateOptions, run_gate
+    from harness.run.runs import find_run
+    from harness.run.store import Store
 
     options = GateOptions(margin, ttft_margin, ttft, any_machine)
     expected = load_baseline(baseline, baseline_ref)
@@ -95,11 +95,11 @@ def update(
     as_json: Json = False,
 ) -> None:
     """Take a run as the baseline; prints what changes and the smallest resolvable margin."""
-    from harness.gate.collect import collect
-    from harness.gate.report import GateOptions
-    from harness.gate.update import change_to_json, describe, update_baseline
-    from harness.runs import find_run
-    from harness.store import Store
+    from harness.analysis.gate.collect import collect
+    from harness.analysis.gate.report import GateOptions
+    from harness.analysis.gate.update import change_to_json, describe, update_baseline
+    from harness.run.runs import find_run
+    from harness.run.store import Store
 
     GateOptions(margin)  # refuses a margin that is none
     with Store.open(find_run(run)) as store:

@@ -38,10 +38,10 @@ def inspect(  # noqa: PLR0917  (Typer passes options by name)
     ),
 ) -> int:
     """Show one prompt with what the method kept (bright) and dropped (dim), and the receipt."""
-    from harness.commands import result_stream
-    from harness.config import parse_config
-    from harness.inspection import inspect_prompt
-    from harness.variants import parse_overrides
+    from harness.cli.inspection import inspect_prompt
+    from harness.cli.shared import result_stream
+    from harness.run.config import parse_config
+    from harness.run.variants import parse_overrides
 
     given = {
         "task": task,

@@ -18,7 +18,7 @@ def lm_eval(context: typer.Context) -> int:
     --model_args takes preset, or target and speculator; method, keep, look_ahead, engine, dtype;
     and the method's own options.
     """
-    from harness.evaluation import run_lm_eval
+    from harness.run.lm_eval_model import run_lm_eval
 
     run_lm_eval(context.args)
     return 0

@@ -7,8 +7,7 @@ import sys
 import traceback
 from importlib import import_module
 
-from harness.errors import ExitCode, HarnessError
-from harness.suggest import nearest
+from harness.errors import ExitCode, HarnessError, nearest
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("harness.cli.run", "Compare full prefill with SpecPrefill or its rivals on tasks."),
@@ -74,7 +73,7 @@ def _dispatch(words: list[str]) -> int:
         print(_help())
         return 0
     if words[0] == "--version":
-        from harness.provenance import version
+        from harness.run.provenance import version
 
         print(f"harness {version()}")
         return 0

@@ -18,7 +18,7 @@ def methods(
     ] = False,
 ) -> int:
     """List methods and arms: knobs, what each needs, whether it is here, and its effect on TTFT."""
-    from harness.methods.listing import describe_arms, describe_methods
+    from harness.cli.method_listing import describe_arms, describe_methods
 
     found = {"methods": describe_methods(), "arms": describe_arms()}
     if json:

@@ -27,10 +27,9 @@ def plan(  # noqa: PLR0917  (Typer passes options by name)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how many examples a margin needs, from a pilot's variance."""
-    from harness.errors import ConfigError
-    from harness.gate.baseline import load_baseline
-    from harness.gate.collect import collect
-    from harness.plan_power import (
+    from harness.analysis.gate.baseline import load_baseline
+    from harness.analysis.gate.collect import collect
+    from harness.analysis.power import (
         Aim,
         as_text,
         pilots_of_baseline,
@@ -38,8 +37,9 @@ def plan(  # noqa: PLR0917  (Typer passes options by name)
         plan_from_spread,
         plan_rows,
     )
-    from harness.runs import find_run
-    from harness.store import Store
+    from harness.errors import ConfigError
+    from harness.run.runs import find_run
+    from harness.run.store import Store
 
     aim = Aim(margin, n, power)
     if (run is None) == (sd is None):

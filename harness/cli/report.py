@@ -42,7 +42,7 @@ def report(
 
     text = render(runs, format_, compare, interval)
     if out is None and format_ == "html":
-        from harness.runs import find_run
+        from harness.run.runs import find_run
 
         out = find_run(runs[0]) / "report.html"
     if out is None:

@@ -77,9 +77,9 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
     Quality is measured on every example, in batches; latency on a subset, one request at a time,
     in ABBA blocks. "No look-ahead" is --look-ahead 1.
     """
-    from harness.commands import numbers, run_and_report, words
-    from harness.config import parse_config
-    from harness.variants import method_names, parse_overrides
+    from harness.cli.shared import numbers, run_and_report, words
+    from harness.run.config import parse_config
+    from harness.run.variants import method_names, parse_overrides
 
     given = {
         "task": words("--task", task),

@@ -33,7 +33,7 @@ def _table(columns: list[str], rows: list[dict[str, Any]]) -> None:
 @app.command("list", epilog="Example:  harness runs list")
 def list_(json: Json = False) -> int:
     """List the runs under results/runs, oldest first."""
-    from harness.runs import list_runs
+    from harness.run.runs import list_runs
 
     rows = list_runs()
     if json:
@@ -51,7 +51,7 @@ def show(
     json: Json = False,
 ) -> int:
     """Show a run's provenance and cells, with the reason of each that failed."""
-    from harness.runs import describe_run, find_run
+    from harness.run.runs import describe_run, find_run
 
     facts = describe_run(find_run(run))
     if json:
@@ -71,7 +71,7 @@ def diff(
     json: Json = False,
 ) -> int:
     """Compare two runs' configurations, and their scores on shared examples."""
-    from harness.runs import diff_runs, find_run
+    from harness.run.runs import diff_runs, find_run
 
     facts = diff_runs(find_run(first), find_run(second))
     if json:
@@ -89,7 +89,7 @@ def rm(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> int:
     """Remove a run's folder."""
-    from harness.runs import find_run, remove_run
+    from harness.run.runs import find_run, remove_run
 
     folder = find_run(run)
     if not yes:

@@ -19,7 +19,7 @@ def score(
     ] = False,
 ) -> int:
     """Score rows of {"task" (or "suite" and "dataset"), "prediction", "answers", "all_classes"}."""
-    from harness.scoring.predictions import score_file
+    from harness.analysis.predictions import score_file
 
     found = score_file(file)
     if json:

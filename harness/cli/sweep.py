@@ -41,9 +41,9 @@ def sweep(  # noqa: PLR0917  (Typer passes options by name)
     cell is recorded and the sweep goes on; the exit code then says so, and a resume tries only
     the failed cells.
     """
-    from harness.commands import run_and_report
-    from harness.sweeps import load_sweep, print_dry_run
-    from harness.variants import parse_overrides
+    from harness.cli.shared import run_and_report
+    from harness.run.sweeps import load_sweep, print_dry_run
+    from harness.run.variants import parse_overrides
 
     config = load_sweep(file)
     overrides = parse_overrides(set_ or [])

@@ -21,7 +21,7 @@ def tasks(
     lm-eval's own tasks are not listed; harness run --task takes their names too, and a path to
     a task's YAML.
     """
-    from harness.catalogue import list_tasks
+    from harness.tasks.catalogue import list_tasks
 
     found = list_tasks()
     if json:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
-from harness.prompts import PreparedPair, PreparedPrompt
-from harness.receipts import Receipt
+from harness.schema.prompts import PreparedPair, PreparedPrompt
+from harness.schema.receipts import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class EngineSpec:
     Attributes
     ----------
     engine
-        Key of :data:`harness.engines.ENGINES`.
+        Key of :data:`harness.engines.registry.ENGINES`.
     target
         Folder or hub name of the target model.
     dtype
@@ -63,7 +63,7 @@ class Generation:
     ttft_s
         Seconds from the engine's taking of the prompt to the first token; None where requests
         ran in a batch and the number would not mean a latency. The latency protocol adds the
-        method's own time (harness.latency).
+        method's own time (harness.run.latency).
     token_times_s
         Seconds from the same start to each token; empty where not measured.
     logprobs

@@ -19,9 +19,9 @@ from typing import Self
 import numpy as np
 
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
-from harness.prompts import PreparedPair, PreparedPrompt
-from harness.specprefill.scorer import ScoreRequest, Scores
-from harness.tokenizer import Tokenizer
+from harness.engines.scorer import ScoreRequest, Scores
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import PreparedPair, PreparedPrompt
 
 SECONDS_PER_TOKEN = 1e-3
 SECONDS_PER_STEP = 1e-2

@@ -10,11 +10,11 @@ METHODS: dict[str, str] = {
     "sink_recent": "harness.methods.controls:SinkRecent",
     "oracle": "harness.methods.controls:Oracle",
     "rag": "harness.methods.rag:Rag",
-    "llmlingua": "harness.methods.llmlingua:LlmLingua",
+    "llmlingua": "harness.methods.llmlingua.method:LlmLingua",
     "minference": "harness.methods.minference:MInference",
-    "snapkv": "harness.methods.snapkv:SnapKV",
-    "gemfilter": "harness.methods.gemfilter:GemFilter",
+    "snapkv": "harness.methods.snapkv.method:SnapKV",
+    "gemfilter": "harness.methods.gemfilter.method:GemFilter",
     "draft_verify": "harness.methods.draft_verify:DraftVerify",
-    "specprefill": "harness.methods.specprefill:SpecPrefill",
+    "specprefill": "harness.methods.specprefill.method:SpecPrefill",
 }
 """Method name → ``module:Class``, in the order in which tables list them."""

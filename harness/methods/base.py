@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from harness.engines.base import EngineSpec
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind
 
 if TYPE_CHECKING:
-    from harness.specprefill.scorer import Scorer
-    from harness.tokenizer import Tokenizer
+    from harness.engines.scorer import Scorer
+    from harness.models.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

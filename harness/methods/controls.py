@@ -28,10 +28,10 @@ from harness.methods.pruning import (
     template_of,
     unsupported,
 )
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind
-from harness.specprefill.config import Ends, SelectionConfig
-from harness.specprefill.selection import select
+from harness.methods.specprefill.config import Ends, SelectionConfig
+from harness.methods.specprefill.selection import select
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind
 
 Scores = npt.NDArray[np.float32]
 
@@ -45,7 +45,7 @@ class _Control(ShapesPrompt):
     Attributes
     ----------
     keep, chunk, always_keep
-        As in :class:`harness.specprefill.config.SelectionConfig`.
+        As in :class:`harness.methods.specprefill.config.SelectionConfig`.
     """
 
     name: ClassVar[str]
@@ -92,7 +92,8 @@ class _Control(ShapesPrompt):
                     reason=str(fault),
                 )
                 continue
-            selection = select(scores, config, template_of(prompt, config, context))
+            template = template_of(prompt, context, wanted=config.always_keep.template)
+            selection = select(scores, config, template)
             watch.lap("select")
             reason = selection.reason or self.shortfall(scores, selection.kept)
             yield prune(

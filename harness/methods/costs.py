@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.methods.base import MethodContext
-from harness.receipts import Cost
+from harness.schema.receipts import Cost
 
 _RESOURCE = "target_shape"
 

@@ -10,8 +10,8 @@ from pydantic.dataclasses import dataclass
 from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.methods.pruning import STRICT, ShapesPrompt, Stopwatch
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind, Receipt, Status
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind, Receipt, Status
 
 
 @dataclass(frozen=True, config=STRICT)

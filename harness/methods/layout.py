@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from harness.prompts import Prompt, Span
+from harness.schema.prompts import Prompt, Span
 
 if TYPE_CHECKING:
-    from harness.tokenizer import Tokenizer
+    from harness.models.tokenizer import Tokenizer
 
 Mask = npt.NDArray[np.bool_]
 

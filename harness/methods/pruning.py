@@ -11,9 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind, Receipt, Status, spans_of
-from harness.specprefill.config import SelectionConfig
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind, Receipt, Status, spans_of
 
 STRICT = ConfigDict(extra="forbid")
 """Configuration of every method's dataclass: a knob that it does not have is refused."""
@@ -113,9 +112,9 @@ def prune(
     )
 
 
-def template_of(prompt: Prompt, config: SelectionConfig, context: MethodContext) -> tuple[int, ...]:
-    """Indices of the template's own tokens, where the selection keeps them always."""
-    if not config.always_keep.template:
+def template_of(prompt: Prompt, context: MethodContext, *, wanted: bool) -> tuple[int, ...]:
+    """Indices of the template's own tokens, where a selection wants to keep them always."""
+    if not wanted:
         return ()
     return context.tokenizer.template_tokens(prompt.token_ids)
 

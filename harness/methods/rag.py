@@ -30,8 +30,8 @@ from harness.methods.pruning import (
     unsupported,
 )
 from harness.methods.retrievers import Bm25, Dense, Retriever, model_is_here
-from harness.prompts import PreparedPrompt, Prompt, Span
-from harness.receipts import BudgetKind
+from harness.schema.prompts import PreparedPrompt, Prompt, Span
+from harness.schema.receipts import BudgetKind
 
 Tokens = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.hf_model import no_progress_bar
+from harness.engines.hf.model import no_progress_bar
 from harness.errors import ModelError
 from harness.models.folders import locate
 

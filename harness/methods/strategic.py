@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from harness.engines.base import EngineSpec
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind, Cost, Receipt, Status
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind, Cost, Receipt, Status
 
 ENGINE = "hf"
-"""The engine that has prefill strategies (:mod:`harness.engines.hf_strategies`)."""
+"""The engine that has prefill strategies (:mod:`harness.engines.hf.strategies`)."""
 
 
 def on_transformers(base: EngineSpec, **changes: str) -> EngineSpec:

@@ -21,8 +21,8 @@ from harness.methods.pruning import (
     prune,
     token_budget,
 )
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.receipts import REFERENCE_KERNEL
 from harness.report import formats
 from harness.report.rows import Estimate, Row
 from harness.report.source import Report
+from harness.schema.receipts import REFERENCE_KERNEL
 
 MAX_MORE = 8
 

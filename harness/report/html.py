@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from harness.paths import package_or_checkout
-from harness.provenance import version
 from harness.report import formats, paper
 from harness.report.figures import FIGURES
 from harness.report.figures.style import DARK, LIGHT, Figure
@@ -25,6 +24,7 @@ from harness.report.pages.provenance import provenance
 from harness.report.pages.receipts import receipt_rows
 from harness.report.rows import remarks, silent_notice
 from harness.report.source import Report
+from harness.run.provenance import version
 
 if TYPE_CHECKING:
     from jinja2 import Environment

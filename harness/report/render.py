@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
-from harness.errors import ConfigError
+from harness.errors import ConfigError, nearest
 from harness.report.source import open_report
-from harness.suggest import nearest
 
 FORMATS = {
     "md": "harness.report.markdown:render_markdown",

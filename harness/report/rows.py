@@ -1,4 +1,4 @@
-"""The summary's rows as values: the one place that reads the JSON of ``harness.summary``."""
+"""The summary's rows as values: the one place that reads the summary's JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.receipts import REFERENCE_KERNEL, Status
+from harness.schema.receipts import REFERENCE_KERNEL, Status
 
 QUIET_STATUSES = frozenset({str(Status.ACTIVE), str(Status.KEPT_ALL)})
 """Statuses that need no notice; every other one means that a prompt was not pruned as asked."""

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import StoreError
-from harness.records import CellRecord, RunRecord
 from harness.report.rows import Row, rows_of
-from harness.runs import find_run
-from harness.store import Store
+from harness.run.runs import find_run
+from harness.run.store import Store
+from harness.schema.records import CellRecord, RunRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ class RunView:
     Attributes
     ----------
     summary
-        JSON object of :func:`harness.summary.summarize`.
+        JSON object of :func:`harness.analysis.summary.summarize`.
     label
         The run's id where several are reported together, else None.
     """
@@ -75,12 +75,12 @@ class RunView:
 
     @cached_property
     def quality(self) -> pd.DataFrame:
-        """Quality records, scalar columns (see :meth:`harness.store.Store.quality_frame`)."""
+        """Quality records, scalar columns (see :meth:`harness.run.store.Store.quality_frame`)."""
         return self.store.quality_frame()
 
     @cached_property
     def examples(self) -> pd.DataFrame:
-        """Examples without their texts (see :meth:`harness.store.Store.examples_frame`)."""
+        """Examples without their texts (see :meth:`harness.run.store.Store.examples_frame`)."""
         return self.store.examples_frame()
 
 
@@ -158,7 +158,7 @@ def open_report(
     StoreError
         A run is missing, damaged, named twice, or holds no finished example.
     """
-    from harness.summary import summarize
+    from harness.analysis.summary import summarize
 
     paths = [find_run(name) for name in names]
     with ExitStack() as stack:

@@ -35,7 +35,8 @@ def render_table(summary: Mapping[str, Any], console: Console) -> None:
     Parameters
     ----------
     summary
-        JSON object of :func:`harness.summary.summarize`, as ``harness run --json`` prints it.
+        JSON object of :func:`harness.analysis.summary.summarize`, as ``harness run --json`` prints
+        it.
     console
         Where to print; its width chooses the layout.
     """

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.data.readers import read_file, read_set
-from harness.scoring.longbench import METRIC_OF, score
+from harness.tasks.data.readers import read_file, read_set
+from harness.tasks.scoring.longbench import METRIC_OF, score
 
 NUMBERED = {
     "hotpotqa": r"Passage (\d+):\n",

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from harness.data.invented import Entity, Statement, World
-from harness.data.words import all_words
-from harness.documents import Document, at_depth, evidence, facts, show
-from harness.framing import Frame, fill
-from harness.generation import Request, Sample, generate
-from harness.scoring.text import english_tokens
+from harness.tasks.data.invented import Entity, Statement, World
+from harness.tasks.data.words import all_words
+from harness.tasks.documents import Document, at_depth, evidence, facts, show
+from harness.tasks.framing import Frame, fill
+from harness.tasks.generation import Request, Sample, generate
+from harness.tasks.scoring.text import english_tokens
 
 HEAD = (
     "Answer the question based on the given documents. Only give me the answer and do not output "

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.data.readers import read_file, read_set
-from harness.documents import Document, at_depth, evidence, facts, show
 from harness.errors import DataError
-from harness.framing import Frame
-from harness.generation import Request
+from harness.tasks.data.readers import read_file, read_set
+from harness.tasks.documents import Document, at_depth, evidence, facts, show
+from harness.tasks.framing import Frame
+from harness.tasks.generation import Request
 
 SHORT = (
     "Answer the question based on the given documents. Only give me the answer and do not output "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.scoring.multidoc import best_f1, contains_answer
+from harness.tasks.scoring.multidoc import best_f1, contains_answer
 
 
 def process(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:

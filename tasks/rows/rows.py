@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.data.own_rows import read_own_rows
-from harness.scoring.multidoc import best_f1, contains_answer
-from harness.scoring.ruler import string_match_all
+from harness.tasks.data.own_rows import read_own_rows
+from harness.tasks.scoring.multidoc import best_f1, contains_answer
+from harness.tasks.scoring.ruler import string_match_all
 
 
 def dataset(*, file: str, **_: Any) -> dict[str, Any]:

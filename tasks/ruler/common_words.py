@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from harness.data.words import all_words
-from harness.framing import Frame
-from harness.generation import Request, Sample, generate
+from harness.tasks.data.words import all_words
+from harness.tasks.framing import Frame
+from harness.tasks.generation import Request, Sample, generate
 
 HEAD = (
     "Below is a numbered list of words. In these words, some appear more often than others. "

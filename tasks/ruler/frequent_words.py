@@ -10,8 +10,8 @@ import string
 from bisect import bisect_right
 from typing import Any
 
-from harness.framing import Frame
-from harness.generation import Request, Sample, generate
+from harness.tasks.framing import Frame
+from harness.tasks.generation import Request, Sample, generate
 
 HEAD = (
     "Read the following coded text and track the frequency of each coded word. "

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from harness.data.essays import load_essays
-from harness.data.words import words
-from harness.framing import Frame, fill
-from harness.generation import Request, Sample, generate
-from harness.haystack import Haystack
+from harness.tasks.data.essays import load_essays
+from harness.tasks.data.words import words
+from harness.tasks.framing import Frame, fill
+from harness.tasks.generation import Request, Sample, generate
+from harness.tasks.haystack import Haystack
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 NEEDLE = "One of the special magic {kind} for {key} is: {value}."
@@ -146,7 +146,7 @@ class Niah:
         raise NotImplementedError
 
     def text(self, units: int) -> str:
-        """The user's turn (see :class:`harness.generation.Sample`)."""
+        """The user's turn (see :class:`harness.tasks.generation.Sample`)."""
         return self.head + self.joint.join(self.sentences(units)) + self.tail
 
     def doc(self, units: int) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from harness.data.library import Installed, installed
-from harness.data.readers import read_set
 from harness.errors import DataError
-from harness.framing import Frame, fill
-from harness.generation import Request, Sample, TooShortError, generate, rng_for
+from harness.tasks.data.library import Installed, installed
+from harness.tasks.data.readers import read_set
+from harness.tasks.framing import Frame, fill
+from harness.tasks.generation import Request, Sample, TooShortError, generate, rng_for
 
 HEAD = (
     "Answer the question based on the given documents. Only give me the answer and do not output "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.scoring.ruler import string_match_all, string_match_part
+from harness.tasks.scoring.ruler import string_match_all, string_match_part
 
 
 def all_references(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:

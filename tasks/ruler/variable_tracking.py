@@ -8,8 +8,8 @@ import random
 import string
 from typing import Any
 
-from harness.framing import Frame, largest_fit
-from harness.generation import Request, Sample, generate
+from harness.tasks.framing import Frame, largest_fit
+from harness.tasks.generation import Request, Sample, generate
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 HOPS = 4

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tiny import WORDS, tiny_model, tiny_tokenizer
 
-from harness.config import RunConfig
+from harness.analysis.summary import summarize
 from harness.methods import METHODS
-from harness.plan import build_plan
-from harness.runner import execute
-from harness.session import open_run
-from harness.summary import summarize
-from harness.variants import method_names
+from harness.run.config import RunConfig
+from harness.run.folder import open_run
+from harness.run.plan import build_plan
+from harness.run.runner import execute
+from harness.run.variants import method_names
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from tiny import needle_prompt, tiny_model, tiny_tokenizer
 
-from harness.arms import build_method, list_arms, method_class, option_defaults
 from harness.engines.base import EngineSpec, Generation, Sampling
-from harness.engines.hf import HfEngine
+from harness.engines.hf.engine import HfEngine
 from harness.methods import METHODS
+from harness.methods.arms import build_method, list_arms, method_class, option_defaults
 from harness.methods.base import Method, MethodContext
-from harness.prompts import PreparedPair, PreparedPrompt, Prompt, Segments, Span
-from harness.receipts import BudgetKind, Receipt, Status
-from harness.specprefill.hf_scorer import HfScorer
-from harness.tokenizer import Tokenizer
+from harness.methods.specprefill.hf_scorer import HfScorer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import PreparedPair, PreparedPrompt, Prompt, Segments, Span
+from harness.schema.receipts import BudgetKind, Receipt, Status
 
 ALL = list(METHODS)
 TOKEN_METHODS = [name for name in ALL if method_class(name).budget_kind is BudgetKind.TOKENS]

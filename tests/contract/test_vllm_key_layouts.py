@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from harness.specprefill.vllm.keycache import probe
+from harness.methods.specprefill.vllm.keycache import probe
 
 pytest.importorskip("vllm.v1.attention.backends.cpu_attn")
 

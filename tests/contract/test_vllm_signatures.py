@@ -135,8 +135,8 @@ def test_engine_takes_prepared_inputs():
 
 def test_both_flavours_of_worker_can_be_imported():
     """The qualified names that worker_cls is given resolve, GPU or not."""
+    from harness.engines.vllm.flavour import Flavour
     from harness.methods.minference.in_vllm import MInferencePath
-    from harness.specprefill.vllm.flavour import Flavour
 
     class Sized:
         _positions = 4096
@@ -146,7 +146,11 @@ def test_both_flavours_of_worker_can_be_imported():
         module, _, name = started["worker_cls"].rpartition(".")
         assert hasattr(pytest.importorskip(module), name)
         for role in ("target", "speculator"):
-            module, _, name = Flavour("vllm", "0.32.0", device).worker_class(role).rpartition(".")
+            package = "harness.engines.vllm"
+            if role == "speculator":
+                package = "harness.methods.specprefill.vllm"
+            worker = Flavour("vllm", "0.32.0", device).worker_class(role, package)
+            module, _, name = worker.rpartition(".")
             assert hasattr(pytest.importorskip(module), name)
 
 

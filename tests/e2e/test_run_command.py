@@ -14,8 +14,8 @@ import typer
 
 from harness.cli.main import COMMANDS, main
 from harness.models.embedded import prepare_smollm2
-from harness.store import Store
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.run.store import Store
 
 pytestmark = pytest.mark.e2e
 

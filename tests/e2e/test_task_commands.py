@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from samples import sample
-from unit.data.files import LONGBENCH, lines, numbered
+from unit.tasks.data.files import LONGBENCH, lines, numbered
 
 pytestmark = pytest.mark.e2e
 

@@ -6,9 +6,9 @@ import random
 from dataclasses import replace
 from typing import NamedTuple
 
-from harness.prompts import PreparedPrompt
-from harness.receipts import Receipt, Status
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import Receipt, Status
 
 TOKENS = 24
 _SUBJECTS = ("lighthouse", "beekeeper", "tram line", "orchard", "canal", "observatory", "mill")

@@ -9,9 +9,9 @@ import pytest
 from engine.reference import Reference
 
 from harness.engines.base import EngineSpec
-from harness.engines.vllm import VllmEngine
+from harness.engines.vllm.engine import VllmEngine
+from harness.methods.specprefill.vllm.scorer import VllmScorer
 from harness.models.embedded import prepare_smollm2
-from harness.specprefill.vllm.scorer import VllmScorer
 
 MAX_MODEL_LEN = 2304  # RULER at 2,048 tokens and its answer
 ENGINE_OPTIONS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.specprefill.vllm.workers_cpu import TargetCPURunner, TargetCPUWorker
+from harness.engines.vllm.workers_cpu import TargetCPURunner, TargetCPUWorker
 
 
 class SwitchableTargetRunner(TargetCPURunner):

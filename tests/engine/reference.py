@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM
 
-from harness.specprefill.config import ScoringConfig
-from harness.specprefill.importance import pool
+from harness.engines.scorer import ScoringConfig
+from harness.methods.specprefill.importance import pool
 
 
 class Reference:

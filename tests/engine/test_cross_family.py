@@ -9,17 +9,17 @@ import pytest
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from harness.catalogue import resolve
 from harness.engines.base import EngineSpec
-from harness.examples import load_examples
 from harness.methods.base import MethodContext
-from harness.methods.specprefill import SpecPrefill
+from harness.methods.specprefill.config import SpecPrefillConfig
+from harness.methods.specprefill.hf_scorer import HfScorer
+from harness.methods.specprefill.method import SpecPrefill
+from harness.methods.specprefill.score_cache import ScoreCache
+from harness.methods.specprefill.selection import merged_importance
+from harness.models.tokenizer import Tokenizer
 from harness.paths import package_or_checkout
-from harness.specprefill.config import SpecPrefillConfig
-from harness.specprefill.hf_scorer import HfScorer
-from harness.specprefill.score_cache import ScoreCache
-from harness.specprefill.selection import merged_importance
-from harness.tokenizer import Tokenizer
+from harness.tasks.catalogue import resolve
+from harness.tasks.examples import load_examples
 
 pytestmark = pytest.mark.engine
 

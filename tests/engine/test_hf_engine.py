@@ -9,10 +9,10 @@ import pytest
 from engine.cases import TOKENS, make_cases
 
 from harness.engines.base import Engine, EngineSpec, Sampling
-from harness.engines.hf import HfEngine
+from harness.engines.hf.engine import HfEngine
 from harness.errors import ConfigError, EngineRefusedError, ModelError
-from harness.prompts import PreparedPair
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import PreparedPair
 
 pytestmark = pytest.mark.engine
 

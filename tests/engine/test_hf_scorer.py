@@ -8,13 +8,13 @@ import torch
 from engine.cases import make_cases
 
 from harness.engines.base import EngineSpec
-from harness.specprefill.config import ScoringConfig, SelectionConfig
-from harness.specprefill.hf_scorer import HfScorer
-from harness.specprefill.importance import pool
-from harness.specprefill.scorer import ScoreRequest
-from harness.specprefill.selection import select
-from harness.specprefill.windows import plan_windows
-from harness.tokenizer import Tokenizer
+from harness.engines.scorer import ScoreRequest, ScoringConfig
+from harness.methods.specprefill.config import SelectionConfig
+from harness.methods.specprefill.hf_scorer import HfScorer
+from harness.methods.specprefill.importance import pool
+from harness.methods.specprefill.selection import select
+from harness.methods.specprefill.windows import plan_windows
+from harness.models.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.engine
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.arms import build_method
-from harness.catalogue import resolve
 from harness.engines.base import EngineSpec
-from harness.engines.hf import HfEngine
-from harness.examples import TaskExamples, load_examples
+from harness.engines.hf.engine import HfEngine
+from harness.methods.arms import build_method
 from harness.methods.base import MethodContext
-from harness.specprefill.hf_scorer import HfScorer
-from harness.tokenizer import Tokenizer
+from harness.methods.specprefill.hf_scorer import HfScorer
+from harness.models.tokenizer import Tokenizer
+from harness.tasks.catalogue import resolve
+from harness.tasks.examples import TaskExamples, load_examples
 
 pytestmark = pytest.mark.engine
 

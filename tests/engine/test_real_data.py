@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from samples import sample
 
-from harness.catalogue import resolve
-from harness.data.importing import import_path
-from harness.engines.vllm import VllmEngine
-from harness.examples import load_examples
+from harness.engines.vllm.engine import VllmEngine
 from harness.methods.base import Method, MethodContext
 from harness.methods.full import Full
-from harness.methods.specprefill import SpecPrefill
-from harness.receipts import Status
-from harness.segments import evidence_tokens, share_kept
-from harness.specprefill.config import SpecPrefillConfig
-from harness.specprefill.vllm.scorer import VllmScorer
-from harness.tokenizer import Tokenizer
+from harness.methods.specprefill.config import SpecPrefillConfig
+from harness.methods.specprefill.method import SpecPrefill
+from harness.methods.specprefill.vllm.scorer import VllmScorer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.receipts import Status
+from harness.tasks.catalogue import resolve
+from harness.tasks.data.importing import import_path
+from harness.tasks.examples import load_examples
+from harness.tasks.segments import evidence_tokens, share_kept
 
 pytestmark = pytest.mark.engine
 

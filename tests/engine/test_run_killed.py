@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreError
-from harness.store import Store
+from harness.run.store import Store
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.analysis.gate.baseline import load_baseline
 from harness.cli.gate import app as gate
-from harness.config import RunConfig
-from harness.engines.vllm import VllmEngine
-from harness.gate.baseline import load_baseline
-from harness.plan import build_plan
-from harness.provenance import machine
-from harness.runner import execute
-from harness.session import open_run
-from harness.specprefill.vllm.scorer import VllmScorer
+from harness.engines.vllm.engine import VllmEngine
+from harness.methods.specprefill.vllm.scorer import VllmScorer
+from harness.run.config import RunConfig
+from harness.run.folder import open_run
+from harness.run.plan import build_plan
+from harness.run.provenance import machine
+from harness.run.runner import execute
 
 ROOT = Path(__file__).parents[2]
 BASELINE = ROOT / "results" / "gate" / str(machine()["class"]) / "ruler_niah_single_1.json"
@@ -53,8 +53,8 @@ def shared(
     """Let runs use the engines that are open, and leave them open."""
     monkeypatch.setattr(VllmEngine, "close", lambda _: None)
     monkeypatch.setattr(VllmScorer, "close", lambda _: None)
-    monkeypatch.setattr("harness.runner.open_engine", lambda _: vllm_engine)
-    monkeypatch.setattr("harness.runner.open_scorer", lambda _: vllm_scorer)
+    monkeypatch.setattr("harness.run.runner.open_engine", lambda _: vllm_engine)
+    monkeypatch.setattr("harness.run.runner.open_scorer", lambda _: vllm_scorer)
 
 
 def gated(

@@ -10,8 +10,8 @@ from engine.cases import make_cases
 
 from harness import disable_prefill_spec, enable_prefill_spec
 from harness.errors import EngineRefusedError
-from harness.receipts import Status
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.receipts import Status
 
 pytestmark = pytest.mark.engine
 

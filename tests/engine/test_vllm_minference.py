@@ -11,14 +11,14 @@ import pytest
 from tiny import needle_prompt, tiny_model, tiny_tokenizer
 
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
-from harness.engines.hf import HfEngine
-from harness.engines.vllm import VllmEngine
+from harness.engines.hf.engine import HfEngine
+from harness.engines.vllm.engine import VllmEngine
 from harness.errors import ConfigError
 from harness.methods.base import MethodContext
 from harness.methods.full import Full
 from harness.methods.minference import MInference
-from harness.prompts import PreparedPair, PreparedPrompt, Prompt
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import PreparedPair, PreparedPrompt, Prompt
 
 pytestmark = pytest.mark.engine
 

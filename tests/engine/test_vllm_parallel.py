@@ -8,13 +8,13 @@ from engine.reference import Reference
 from tiny import tiny_model, tiny_tokenizer
 
 from harness.engines.base import EngineSpec, Sampling
-from harness.engines.vllm import VllmEngine
-from harness.prompts import PreparedPrompt
-from harness.receipts import Receipt, Status
-from harness.specprefill.config import ScoringConfig, SelectionConfig
-from harness.specprefill.scorer import ScoreRequest
-from harness.specprefill.selection import select
-from harness.specprefill.vllm.scorer import VllmScorer
+from harness.engines.scorer import ScoreRequest, ScoringConfig
+from harness.engines.vllm.engine import VllmEngine
+from harness.methods.specprefill.config import SelectionConfig
+from harness.methods.specprefill.selection import select
+from harness.methods.specprefill.vllm.scorer import VllmScorer
+from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import Receipt, Status
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 

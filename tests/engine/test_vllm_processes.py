@@ -14,7 +14,7 @@ import pytest
 from tiny import tiny_model, tiny_tokenizer
 
 from harness.engines.base import EngineSpec
-from harness.engines.vllm import VllmEngine
+from harness.engines.vllm.engine import VllmEngine
 from harness.errors import HarnessError
 
 pytestmark = pytest.mark.engine
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.engine
 OWNER = """
 import json, sys, time, psutil
 from harness.engines.base import EngineSpec
-from harness.engines.vllm import VllmEngine
+from harness.engines.vllm.engine import VllmEngine
 if __name__ == "__main__":
     engine = VllmEngine.open(EngineSpec("vllm", sys.argv[1], "bfloat16", 512))
     print(json.dumps([p.pid for p in psutil.Process().children(recursive=True)]), flush=True)

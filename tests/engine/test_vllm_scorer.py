@@ -7,10 +7,9 @@ import pytest
 from engine.cases import make_cases
 
 from harness.engines.base import EngineSpec
-from harness.specprefill.config import ScoringConfig
-from harness.specprefill.hf_scorer import HfScorer
-from harness.specprefill.scorer import ScoreRequest
-from harness.tokenizer import Tokenizer
+from harness.engines.scorer import ScoreRequest, ScoringConfig
+from harness.methods.specprefill.hf_scorer import HfScorer
+from harness.models.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.engine
 

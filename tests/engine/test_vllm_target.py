@@ -11,10 +11,10 @@ from engine.cases import TOKENS, Case, make_cases
 from engine.reference import Reference
 
 from harness.engines.base import Generation, Sampling
-from harness.engines.vllm import VllmEngine
+from harness.engines.vllm.engine import VllmEngine
 from harness.errors import HarnessError
-from harness.prompts import PreparedPair
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import PreparedPair
 
 pytestmark = pytest.mark.engine
 

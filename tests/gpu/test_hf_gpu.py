@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from harness.engines.base import EngineSpec, Sampling
-from harness.engines.hf import HfEngine
+from harness.engines.hf.engine import HfEngine
+from harness.engines.scorer import ScoreRequest, ScoringConfig
+from harness.methods.specprefill.hf_scorer import HfScorer
 from harness.models.embedded import prepare_smollm2
-from harness.prompts import PreparedPrompt
-from harness.receipts import Receipt, Status
-from harness.specprefill.config import ScoringConfig
-from harness.specprefill.hf_scorer import HfScorer
-from harness.specprefill.scorer import ScoreRequest
+from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import Receipt, Status
 
 pytestmark = [
     pytest.mark.gpu,

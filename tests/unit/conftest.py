@@ -6,7 +6,7 @@ import pytest
 from tiny import metaspace_tokenizer
 
 from harness.models.embedded import prepare_smollm2
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
 
 TOKENIZERS = ("smollm2", "metaspace")
 

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from harness.engines.hf_model import new_cache
+from harness.engines.hf.model import new_cache
 from harness.methods.draft_verify.maps import AffineMap, Moments, Residual, draft_layer, ridge
 from harness.methods.draft_verify.view import View
 

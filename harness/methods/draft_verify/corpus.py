@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.errors import ConfigError, DataError
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
 
 FIT_TOKENS, HELD_OUT_TOKENS = 8192, 2048
 SEQUENCE = 512

@@ -13,8 +13,8 @@ from harness.methods.costs import target_shape
 from harness.methods.draft_verify.config import PrefillConfig
 from harness.methods.pruning import STRICT, Stopwatch, unsupported
 from harness.methods.strategic import on_transformers, whole_prompt
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind, Cost
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind, Cost
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from harness.engines.base import EngineSpec
-from harness.engines.hf_model import eos_ids, forward, load_model, position_range
+from harness.engines.hf.model import eos_ids, forward, load_model, position_range
 from harness.errors import ConfigError
 from harness.methods.draft_verify.config import PrefillConfig
 from harness.methods.draft_verify.pair import Pair, open_pair

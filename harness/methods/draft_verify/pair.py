@@ -20,8 +20,8 @@ from harness.methods.draft_verify.calibration import (
 from harness.methods.draft_verify.corpus import calibration_sequences
 from harness.methods.draft_verify.view import View
 from harness.models.folders import digest_of, locate, weights_digest
+from harness.models.tokenizer import Tokenizer
 from harness.paths import cache_dir
-from harness.tokenizer import Tokenizer
 
 Slots = list[tuple[Tensor, Tensor]]
 """Keys and values of one chunk, [H, T, d] each, for every verifier layer."""

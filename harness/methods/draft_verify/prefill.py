@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.engines.hf_model import new_cache
+from harness.engines.hf.model import new_cache
 from harness.errors import ConfigError
 from harness.methods.costs import causal_pairs
 from harness.methods.draft_verify.cache import slot_cache, trim

@@ -8,12 +8,12 @@ from math import isfinite
 from typing import Any
 
 from harness.engines.base import EngineSpec
-from harness.engines.hf_model import Prefilled, load_model
+from harness.engines.hf.model import Prefilled, load_model
 from harness.methods.costs import ModelShape, causal_pairs
 from harness.methods.draft_verify.pair import Pair, open_pair
 from harness.methods.draft_verify.prefill import Tally, speculative_prefill
-from harness.prompts import PreparedPrompt
-from harness.receipts import Cost
+from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import Cost
 
 
 class DraftVerifyPrefill:

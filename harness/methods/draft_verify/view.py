@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.engines.hf_model import new_cache
+from harness.engines.hf.model import new_cache
 from harness.errors import UnsupportedError
 
 

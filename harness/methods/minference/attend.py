@@ -14,7 +14,7 @@ from harness.methods.minference.budget import within
 from harness.methods.minference.kernel import sparse_attention
 from harness.methods.minference.patterns import RANKERS, Layer, published
 from harness.methods.minference.published import HeadPattern
-from harness.receipts import REFERENCE_KERNEL
+from harness.schema.receipts import REFERENCE_KERNEL
 
 
 class Attended(NamedTuple):

@@ -9,9 +9,9 @@ from harness.engines.base import EngineSpec
 from harness.errors import ConfigError, UnsupportedError
 from harness.methods.minference.published import patterns_for
 from harness.methods.minference.receipt import completed
-from harness.prompts import PreparedPrompt
-from harness.receipts import Receipt
-from harness.specprefill.vllm.modelinfo import read_config
+from harness.models.config_facts import read_config
+from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import Receipt
 
 KEY = "minference"
 """The path's name, and its entry in ``extra_args``."""
@@ -28,7 +28,7 @@ def runs_in_vllm(base: EngineSpec) -> bool:
 
     On a GPU it stands behind FlashAttention, which has no float32.
     """
-    from harness.specprefill.vllm import flavour
+    from harness.engines.vllm import flavour
 
     found = flavour.installed()
     if base.engine != "vllm" or found is None:
@@ -37,7 +37,7 @@ def runs_in_vllm(base: EngineSpec) -> bool:
 
 
 class MInferencePath:
-    """Implements :class:`harness.engines.vllm_attention.AttentionPath`."""
+    """Implements :class:`harness.engines.vllm.attention.AttentionPath`."""
 
     collect = "minference_take"
 

@@ -16,8 +16,8 @@ from harness.methods.minference.in_vllm import runs_in_vllm
 from harness.methods.minference.published import read_patterns
 from harness.methods.pruning import STRICT, Keep, Stopwatch
 from harness.methods.strategic import on_transformers, whole_prompt
-from harness.prompts import PreparedPrompt, Prompt
-from harness.receipts import BudgetKind, Cost
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind, Cost
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.methods.costs import prefill_cost
-from harness.prompts import PreparedPrompt
-from harness.receipts import Receipt
+from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import Receipt
 
 
 def completed(prepared: PreparedPrompt, achieved: float, kernel: str) -> Receipt:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.engines.hf_attention import attention_replaced
-from harness.engines.hf_model import Prefilled, forward, new_cache
+from harness.engines.hf.attention import attention_replaced
+from harness.engines.hf.model import Prefilled, forward, new_cache
 from harness.methods.minference.attend import Computed, attend, refuse_parts
 from harness.methods.minference.published import patterns_for
 from harness.methods.minference.receipt import completed
-from harness.prompts import PreparedPrompt
+from harness.schema.prompts import PreparedPrompt
 
 
 class MInferencePrefill:

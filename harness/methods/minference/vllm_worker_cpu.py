@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # vLLM's CPU worker sets up shared memory when it is imported, so ours comes before the rest.
-from harness.specprefill.vllm.workers_cpu import TargetCPURunner, TargetCPUWorker  # isort: skip
+from harness.engines.vllm.workers_cpu import TargetCPURunner, TargetCPUWorker  # isort: skip
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 

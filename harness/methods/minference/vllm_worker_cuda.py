@@ -8,8 +8,8 @@ from __future__ import annotations
 from vllm.v1.attention.backends.flash_attn import FlashAttentionBackend, FlashAttentionImpl
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
+from harness.engines.vllm.workers_cuda import TargetCUDARunner, TargetCUDAWorker
 from harness.methods.minference.vllm_step import AttentionMixin, RunnerMixin, TakeMixin
-from harness.specprefill.vllm.workers_cuda import TargetCUDARunner, TargetCUDAWorker
 
 
 class MInferenceCUDARunner(RunnerMixin, TargetCUDARunner):

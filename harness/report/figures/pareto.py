@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.receipts import REFERENCE_KERNEL
 from harness.report import formats
 from harness.report.figures.labels import name_points
 from harness.report.figures.style import (
@@ -20,6 +19,7 @@ from harness.report.figures.style import (
 )
 from harness.report.panels import Panel, panels
 from harness.report.rows import Row
+from harness.schema.receipts import REFERENCE_KERNEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

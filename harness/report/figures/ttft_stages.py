@@ -7,10 +7,10 @@ from itertools import pairwise
 from math import expm1
 from typing import TYPE_CHECKING
 
-from harness.receipts import REFERENCE_KERNEL
 from harness.report import formats
 from harness.report.figures.style import LIGHT, DataTable, Figure, drawing, new_canvas, to_svg
 from harness.report.rows import STAGES, Row
+from harness.schema.receipts import REFERENCE_KERNEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from harness.records import CellRecord, QualityRecord
 from harness.report.pages.text_map import Piece, map_text
 from harness.report.source import Report, RunView
+from harness.schema.records import CellRecord, QualityRecord
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from harness.analysis.summary.counting import is_counting
 from harness.report import formats
 from harness.report.rows import Row
-from harness.summary.counting import is_counting
 
 COUNTING = "counting"
 

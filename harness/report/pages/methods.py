@@ -14,7 +14,7 @@ BUDGETS = {
     "adaptive": "decided per prompt",
     "none": "no budget",
 }
-"""Budget kind → what its keep rate is a share of (harness.receipts.BudgetKind)."""
+"""Budget kind → what its keep rate is a share of (harness.schema.receipts.BudgetKind)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A prompt cut into pieces: kept or dropped, evidence or not, with the scores of its chunks.
 
-Receipts carry the character spans of what was kept (:mod:`harness.placing`); a receipt without
+Receipts carry the character spans of what was kept (:mod:`harness.run.placing`); a receipt without
 them leaves the prompt whole, with the reason.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from harness.receipts import Receipt
-from harness.records import ExampleRecord
+from harness.schema.receipts import Receipt
+from harness.schema.records import ExampleRecord
 
 SHADES = 5
 """Steps of the score's shading; its rank in the prompt, not its value, chooses the step."""

@@ -7,7 +7,7 @@ import pytest
 from harness.models.embedded import prepare_smollm2
 from harness.models.padded import prepare_padded
 from harness.models.prepared import is_intact
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.engine
 

@@ -9,7 +9,7 @@ import pytest
 from tiny import tiny_model, tiny_tokenizer
 
 from harness.methods.base import MethodContext
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +37,6 @@ def context(tokenizer: Tokenizer) -> MethodContext:
 def model(tiny_folder: Path) -> Any:
     """The tiny model, float32."""
     from harness.engines.base import EngineSpec
-    from harness.engines.hf_model import load_model
+    from harness.engines.hf.model import load_model
 
     return load_model(EngineSpec("hf", str(tiny_folder), "float32"))

@@ -10,7 +10,7 @@ import pytest
 from tiny import needle_prompt
 
 from harness.methods.base import Method, MethodContext
-from harness.receipts import Status
+from harness.schema.receipts import Status
 
 
 def test_the_documented_example_is_a_method(

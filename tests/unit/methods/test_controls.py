@@ -12,11 +12,11 @@ from tiny import needle_prompt
 from harness.methods.base import MethodContext
 from harness.methods.controls import Oracle, RandomChunks, SinkRecent
 from harness.methods.pruning import token_budget
+from harness.methods.specprefill.selection import keep_count
 from harness.methods.truncate_middle import TruncateMiddle
-from harness.prompts import Prompt
-from harness.receipts import Status
-from harness.specprefill.selection import keep_count
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import Prompt
+from harness.schema.receipts import Status
 
 
 def bare(length: int, name: str = "bare") -> Prompt:

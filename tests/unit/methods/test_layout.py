@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tiny import needle_prompt
 
 from harness.methods.layout import LayoutError, layout_of, sentences, token_offsets, windows
-from harness.prompts import Prompt, Span
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.prompts import Prompt, Span
 
 
 @given(st.text(st.sampled_from('ab .!?\n。！”"3'), max_size=60), st.data())

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tiny import needle_prompt
 from torch.nn.functional import scaled_dot_product_attention
 
-from harness.arms import build_method
-from harness.engines.hf_model import forward, new_cache
+from harness.engines.hf.model import forward, new_cache
 from harness.errors import ConfigError, DataError, UnsupportedError
+from harness.methods.arms import build_method
 from harness.methods.base import MethodContext
 from harness.methods.minference import MInference, fused
 from harness.methods.minference.attend import refuse_parts
@@ -26,7 +26,7 @@ from harness.methods.minference.lists import lists_of
 from harness.methods.minference.patterns import RANKERS, Layer, published
 from harness.methods.minference.published import read_patterns
 from harness.methods.minference.strategy import MInferencePrefill
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
 
 SCALE = 0.5
 

@@ -8,15 +8,15 @@ import pytest
 import torch
 from tiny import needle_prompt
 
-from harness.engines.hf_attention import attention_replaced
-from harness.engines.hf_model import forward, new_cache
+from harness.engines.hf.attention import attention_replaced
+from harness.engines.hf.model import forward, new_cache
 from harness.errors import UnsupportedError
 from harness.methods.base import MethodContext
-from harness.methods.gemfilter import GemFilter
-from harness.methods.gemfilter_strategy import GemFilterPrefill, filter_scores
-from harness.methods.snapkv import SnapKV
-from harness.methods.snapkv_strategy import SnapKVPrefill, voted
-from harness.tokenizer import Tokenizer
+from harness.methods.gemfilter.method import GemFilter
+from harness.methods.gemfilter.strategy import GemFilterPrefill, filter_scores
+from harness.methods.snapkv.method import SnapKV
+from harness.methods.snapkv.strategy import SnapKVPrefill, voted
+from harness.models.tokenizer import Tokenizer
 
 
 def attentions(model: Any, token_ids: tuple[int, ...]) -> list[torch.Tensor]:
@@ -85,7 +85,7 @@ def test_votes_are_the_windows_attention(model: Any, tokenizer: Tokenizer) -> No
     def attend(module: Any, q: Any, k: Any, v: Any, mask: Any, *, scaling: float, **_: Any) -> Any:
         if module.layer_idx == 0:
             found.append(voted(q[0], k[0], scaling, budget=budget, window=window, kernel=1))
-        from harness.engines.hf_attention import dense_attention
+        from harness.engines.hf.attention import dense_attention
 
         return dense_attention(module, q, k, v, scaling)
 

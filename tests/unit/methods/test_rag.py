@@ -14,8 +14,8 @@ from harness.methods.base import MethodContext
 from harness.methods.pruning import token_budget
 from harness.methods.rag import Rag, fill
 from harness.methods.retrievers import Bm25, Dense
-from harness.receipts import Status
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.schema.receipts import Status
 
 UNITS = ["sentence", "document", "window"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from synthetic import Arm, Task, build_store
 
-from harness.receipts import Status
+from harness.schema.receipts import Status
 
 REFERENCE: dict[str, Any] = {
     "speed_up": 0.8,

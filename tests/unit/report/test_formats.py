@@ -7,6 +7,7 @@ import json
 import pytest
 from synthetic import Task, build_store
 
+from harness.analysis.summary import summarize
 from harness.errors import ConfigError, HarnessError, StoreError
 from harness.report.formats import number, signed, visible
 from harness.report.markdown import escape
@@ -14,8 +15,7 @@ from harness.report.pages.categories import COUNTING, band_rows, category_of, se
 from harness.report.render import render, write_text
 from harness.report.rows import rows_of
 from harness.report.tables import COLUMNS, cell
-from harness.store import Store
-from harness.summary import summarize
+from harness.run.store import Store
 
 
 def test_json_is_what_run_prints(single):

@@ -10,9 +10,9 @@ from itertools import pairwise
 import pytest
 from synthetic import Arm, Task, build_store
 
+from harness.analysis.summary import summarize
 from harness.report.render import render
-from harness.store import Store
-from harness.summary import summarize
+from harness.run.store import Store
 
 
 class Outline(HTMLParser):

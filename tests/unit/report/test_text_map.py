@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.receipts import Receipt, Status
-from harness.records import ExampleRecord
 from harness.report.pages.browser import MAX_PROMPT_CHARS, STRETCH_ENDS, shorten
 from harness.report.pages.text_map import Piece, map_text
+from harness.schema.receipts import Receipt, Status
+from harness.schema.records import ExampleRecord
 
 
 def example(text, tokens, evidence=()):

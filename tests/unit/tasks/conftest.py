@@ -7,10 +7,10 @@ import random
 from pathlib import Path
 
 import pytest
-from unit.data.files import MUSIQUE, NQ, lines, numbered
+from unit.tasks.data.files import MUSIQUE, NQ, lines, numbered
 
-from harness.data.importing import import_path
-from harness.data.invented import World
+from harness.tasks.data.importing import import_path
+from harness.tasks.data.invented import World
 
 
 @pytest.fixture(scope="session")

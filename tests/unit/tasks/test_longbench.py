@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from samples import sample
-from unit.data.files import LONGBENCH, lines
+from unit.tasks.data.files import LONGBENCH, lines
 
-from harness.catalogue import list_tasks, resolve
-from harness.data.formats import LONGBENCH_E
-from harness.data.importing import import_path
 from harness.errors import DataError
-from harness.examples import TaskExamples, load_examples
-from harness.scoring.longbench import METRIC_OF
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.tasks.catalogue import list_tasks, resolve
+from harness.tasks.data.formats import LONGBENCH_E
+from harness.tasks.data.importing import import_path
+from harness.tasks.examples import TaskExamples, load_examples
+from harness.tasks.scoring.longbench import METRIC_OF
 
 LIMITS = {
     "narrativeqa": 128, "qasper": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64,
@@ -115,7 +115,7 @@ def test_prompts_are_the_official_ones(smollm2: Tokenizer, tmp_path: Path) -> No
 
 def test_every_prompt_is_pinned() -> None:
     """All 21 prompts together have the digest of the official file's texts."""
-    from harness.catalogue import read_yaml
+    from harness.tasks.catalogue import read_yaml
 
     tasks = {t.name: t.path for t in list_tasks() if t.group == "longbench"}
     texts = [read_yaml(tasks[f"longbench_{name}"])["doc_to_text"] for name in LIMITS]

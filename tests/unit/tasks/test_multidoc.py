@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import sample
 
-from harness.catalogue import from_file, resolve
-from harness.data.importing import import_path
-from harness.data.invented import World
-from harness.data.words import all_words
-from harness.documents import Document, at_depth
 from harness.errors import DataError
-from harness.examples import TaskExamples, load_examples
-from harness.scoring.text import english_tokens
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.tasks.catalogue import from_file, resolve
+from harness.tasks.data.importing import import_path
+from harness.tasks.data.invented import World
+from harness.tasks.data.words import all_words
+from harness.tasks.documents import Document, at_depth
+from harness.tasks.examples import TaskExamples, load_examples
+from harness.tasks.scoring.text import english_tokens
 
 WORDS = frozenset(word.lower() for word in all_words())
 

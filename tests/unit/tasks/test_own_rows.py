@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.data.files import HOTPOT, LONGBENCH, MUSIQUE, RULER, SQUAD, lines
+from unit.tasks.data.files import HOTPOT, LONGBENCH, MUSIQUE, RULER, SQUAD, lines
 
 from harness.errors import DataError
-from harness.examples import TaskExamples, examples_from_file
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.tasks.examples import TaskExamples, examples_from_file
 
 MILL = {
     "document": "The mill stands by the river.",

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.catalogue import resolve
 from harness.errors import ConfigError, DataError
-from harness.examples import TaskExamples, load_examples, min_length
-from harness.generation import TooShortError
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
+from harness.tasks.catalogue import resolve
+from harness.tasks.examples import TaskExamples, load_examples, min_length
+from harness.tasks.generation import TooShortError
 
 NIAH = [
     "single_1", "single_2", "single_3", "multikey_1", "multikey_2", "multikey_3", "multivalue",
@@ -235,7 +235,7 @@ def test_imported_essays_replace_the_built_in_ones(
     smollm2: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The haystack that was used is recorded with every example."""
-    from harness.data.importing import import_path
+    from harness.tasks.data.importing import import_path
 
     before = load("ruler_niah_single_2", smollm2, limit=1).examples[0]
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny import needle_prompt, tiny_model, tiny_tokenizer
 
-from harness.engines.hf_model import forward, new_cache
+from harness.engines.hf.model import forward, new_cache
 from harness.errors import ConfigError, UnsupportedError
 from harness.methods.draft_verify import PrefillConfig, SpecPrefillForCausalLM, standard_prefill
 from harness.methods.draft_verify.cache import slot_cache, trim
@@ -19,7 +19,7 @@ from harness.methods.draft_verify.corpus import FIT_TOKENS, calibration_sequence
 from harness.methods.draft_verify.prefill import Tally
 from harness.methods.draft_verify.view import View
 from harness.models.folders import weights_digest
-from harness.tokenizer import Tokenizer
+from harness.models.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,140 @@
+"""How many examples a margin needs, and what margin a number of examples resolves.
+
+The criterion is the gate's: the lower end of the two-sided 95 % interval of
+:mod:`harness.analysis.stats.jackknife` must lie above −margin although nothing is lost. With n
+items in clusters of size c, K = n / c + 2 clusters with the pseudo ones, and φ = n · Var(mean) from
+a pilot, the interval's standard error is
+
+    SE(n)² = (n φ + 2) / (n + 2)² · K / (K − 1)
+
+(the 2 is what the pseudo-clusters add: it makes a margin of 0.02 need about 140 examples even
+when nothing changes), and the estimate itself scatters by √(φ / n) · n / (n + 2). The margin is
+resolved with the wanted power where it exceeds t(0.975, K − 1) · SE + z(power) · scatter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scipy import special
+
+from harness.analysis.stats.estimate import LEVEL, MIN_CLUSTERS
+from harness.analysis.stats.jackknife import DIFFERENCE_BOUNDS, Floats, augmented_t, cluster_totals
+
+POWER = 0.8
+"""Chance of a conclusion that is planned for unless said otherwise."""
+
+MOST = 10_000_000
+"""Plans beyond this many examples are called out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What a pilot says about the spread of paired differences.
+
+    Attributes
+    ----------
+    n, clusters
+        Examples and clusters of the pilot.
+    mean
+        Mean difference.
+    phi
+        n · Var(mean): the variance of one difference times the design effect of the clusters.
+    cautious
+        The same with the two pseudo-clusters in it: what a small pilot cannot rule out.
+    """
+
+    n: int
+    clusters: int
+    mean: float
+    phi: float
+    cautious: float
+
+    @property
+    def cluster_size(self) -> float:
+        """Mean number of examples a cluster."""
+        return self.n / self.clusters
+
+
+def pilot_of(differences: Floats, clusters: Sequence[str]) -> Pilot | None:
+    """Measure the spread of a pilot's differences, shape (n,); None with too few clusters."""
+    sums, sizes = cluster_totals(differences, clusters)
+    count, n = len(sums), len(differences)
+    if count < MIN_CLUSTERS:
+        return None
+    total, mean = sums.sum(), float(sums.sum() / n)
+    left_out = (total - sums) / (n - sizes)
+    variance = (count - 1) / count * float(((left_out - mean) ** 2).sum())
+    _, se, _ = augmented_t(sums, sizes, DIFFERENCE_BOUNDS)
+    return Pilot(n, count, mean, n * variance, n * float(se) ** 2)
+
+
+def resolvable_margin(
+    n: float, phi: float, cluster_size: float = 1.0, power: float = POWER, level: float = LEVEL
+) -> float:
+    """Smallest margin that ``n`` examples resolve at ``power`` when nothing is lost.
+
+    Parameters
+    ----------
+    n
+        Examples.
+    phi
+        n · Var(mean) of the differences, see :class:`Pilot`; 0 where nothing ever changes.
+    cluster_size
+        Mean examples a cluster.
+    """
+    clusters = n / cluster_size + 2
+    se = math.sqrt((n * phi + 2) / (n + 2) ** 2 * clusters / (clusters - 1))
+    quantile = float(special.stdtrit(clusters - 1, 0.5 + level / 2))
+    scatter = math.sqrt(phi / n) * n / (n + 2)
+    return quantile * se + float(special.ndtri(power)) * scatter
+
+
+def examples_needed(
+    margin: float,
+    phi: float,
+    cluster_size: float = 1.0,
+    power: float = POWER,
+    level: float = LEVEL,
+) -> int | None:
+    """Fewest examples, in whole clusters, that resolve ``margin``; None beyond :data:`MOST`."""
+    if not margin > 0:
+        return None
+
+    def enough(n: float) -> bool:
+        return resolvable_margin(n, phi, cluster_size, power, level) < margin
+
+    return _fewest(enough, cluster_size)
+
+
+def loss_shown_from(
+    loss: float, phi: float, cluster_size: float = 1.0, power: float = POWER, alpha: float = 0.05
+) -> int | None:
+    """Fewest examples at which a true ``loss`` is significant, one-sided, at ``power``.
+
+    The pseudo-clusters draw the centre towards 0 by n / (n + 2). None where there is no loss, or
+    beyond :data:`MOST`.
+    """
+    if not loss > 0:
+        return None
+
+    def enough(n: float) -> bool:
+        # The same sum of quantile × SE and scatter as a margin at the one-sided level.
+        return resolvable_margin(n, phi, cluster_size, power, 1 - 2 * alpha) < loss * n / (n + 2)
+
+    return _fewest(enough, cluster_size)
+
+
+def _fewest(enough: Callable[[float], bool], cluster_size: float) -> int | None:
+    """Smallest number of whole clusters, as examples, from which on ``enough`` holds."""
+    low = high = MIN_CLUSTERS
+    while not enough(high * cluster_size):
+        low, high = high + 1, 2 * high
+        if high * cluster_size > MOST:
+            return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle * cluster_size) else (middle + 1, high)
+    return math.ceil(low * cluster_size - 1e-9)

@@ -1,0 +1,84 @@
+"""Scores and paired differences as estimates, or the reason why there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.analysis.stats.bca import bca_mean
+from harness.analysis.stats.estimate import Estimate, missing
+from harness.analysis.stats.jackknife import Floats, paired_difference
+from harness.analysis.stats.mcnemar import McNemar, mcnemar
+from harness.analysis.stats.rates import mean_score
+from harness.analysis.summary.notes import no_score
+from harness.analysis.summary.rows import Delta
+from harness.analysis.summary.scores import RunScores, Scores, pair
+from harness.schema.records import CellRecord
+
+
+class QualityEstimates:
+    """Estimates over a run's scores.
+
+    Parameters
+    ----------
+    scores
+        The run's scores.
+    bca_seed
+        Show BCa intervals with this seed; None: those of the rest of the package.
+    """
+
+    def __init__(self, scores: RunScores, bca_seed: int | None = None) -> None:
+        self.scores = scores
+        self.bca_seed = bca_seed
+
+    def score(self, scores: Scores, stopped: CellRecord | None = None) -> Estimate:
+        """Mean score of an arm; ``stopped`` is its cell that failed or is unsupported, if any."""
+        if stopped is not None:
+            return missing(stopped.reason or str(stopped.status), len(scores.codes))
+        if not len(scores.codes):
+            return missing("no finished examples")
+        if len(scores.missing):
+            return missing(self._why_missing(scores), len(scores.codes))
+        clusters = self.scores.clusters_of(scores.codes)
+        return self._shown(mean_score(scores.values, clusters), scores.values, clusters)
+
+    def delta(self, scores: Scores, reference: Scores, stopped: CellRecord | None = None) -> Delta:
+        """Arm − reference over the examples that both have finished."""
+        if stopped is not None:
+            return Delta(self.score(scores, stopped))
+        codes, differences = pair(scores, reference)
+        if not len(codes):
+            return Delta(missing("no example is finished under both the arm and full prefill"))
+        if np.isnan(differences).any():
+            lacking = scores if len(scores.missing) else reference
+            return Delta(missing(self._why_missing(lacking), len(codes)))
+        clusters = self.scores.clusters_of(codes)
+        estimate = paired_difference(differences, clusters)
+        p = None if estimate.fit is None else estimate.fit.p_two_sided()
+        plain = len(set(clusters)) == len(clusters)
+        return Delta(
+            estimate,
+            p,
+            mcnemar=_discordance(scores, reference) if plain else None,
+            shown=self._shown(estimate, differences, clusters),
+        )
+
+    def _shown(self, estimate: Estimate, values: Floats, clusters: list[str]) -> Estimate:
+        """Put the bootstrap's interval in place of the default one, where it was asked for."""
+        if self.bca_seed is None or estimate.low is None:
+            return estimate
+        return bca_mean(values, clusters, self.bca_seed)
+
+    def _why_missing(self, scores: Scores) -> str:
+        ids = self.scores.example_ids[scores.missing]
+        return no_score(self.scores.reason_of(ids[0]), list(ids), scores.values)
+
+
+def _discordance(scores: Scores, reference: Scores) -> McNemar | None:
+    """Count discordant pairs; None where a score is neither 0 nor 1."""
+    shared, mine, theirs = np.intersect1d(
+        scores.codes, reference.codes, assume_unique=True, return_indices=True
+    )
+    a, b = scores.values[mine], reference.values[theirs]
+    if not (len(shared) and np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
+        return None
+    return mcnemar(int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum()))

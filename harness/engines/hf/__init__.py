@@ -1,0 +1,1 @@
+"""The transformers engine: the reference implementation, and the engine of KV strategies."""

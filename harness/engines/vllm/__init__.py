@@ -1,0 +1,1 @@
+"""The vLLM engine: unmodified vLLM with tokens at their original positions."""

@@ -1,0 +1,1 @@
+"""GemFilter: the target's own early layers choose the tokens."""

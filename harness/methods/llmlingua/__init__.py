@@ -1,0 +1,1 @@
+"""LLMLingua, LongLLMLingua and LLMLingua-2: a compressor rewrites the documents."""

@@ -1,0 +1,1 @@
+"""SnapKV: full prefill, then a pruned key-value cache for decoding."""

@@ -1,0 +1,94 @@
+"""The YAML files of the paper's repository, read with the paper's own meaning.
+
+Keys: ``keep_strategy``, ``keep_kwargs.{percentage, chunk, chunk_size}``, ``look_ahead_cnt``,
+``pool_kernel_size``, ``ignore_eos`` (Liu, Chen, Zhang, arXiv:2502.02789, public implementation).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.errors import ConfigError
+from harness.methods.specprefill.config import Ends, SpecPrefillConfig
+
+
+class _KeepKwargs(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    percentage: float = Field(gt=0, le=1, allow_inf_nan=False)
+    chunk: bool = False
+    chunk_size: int = Field(default=32, ge=1)
+
+
+class _PaperConfig(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keep_strategy: Literal["percentage"]
+    keep_kwargs: _KeepKwargs
+    look_ahead_cnt: int = Field(default=8, ge=1)
+    pool_kernel_size: int | None = Field(default=None, ge=1)
+    ignore_eos: bool = False
+
+    def specprefill(self) -> SpecPrefillConfig:
+        keep = self.keep_kwargs
+        return SpecPrefillConfig(
+            keep=keep.percentage,
+            # Without chunks the paper's implementation selects single tokens.
+            chunk=keep.chunk_size if keep.chunk else 1,
+            look_ahead=self.look_ahead_cnt,
+            pool_kernel=self.pool_kernel_size or 0,
+            ignore_eos=self.ignore_eos,
+            always_keep=Ends(first=0, last=0),
+        )
+
+
+# The paper's main configuration, p1_full_lah8: used where no file is given.
+_DEFAULT: dict[str, Any] = {
+    "keep_strategy": "percentage",
+    "keep_kwargs": {"percentage": 0.1, "chunk": True, "chunk_size": 32},
+    "look_ahead_cnt": 8,
+    "pool_kernel_size": 13,
+}
+
+
+def read_paper_config(path: str | Path | None) -> SpecPrefillConfig:
+    """Return the configuration that a paper YAML file asks for.
+
+    Parameters
+    ----------
+    path
+        The file; None for the paper's main configuration (10 %, chunks of 32, look-ahead 8).
+
+    Raises
+    ------
+    ConfigError
+        The file is missing, is not YAML, has an unknown key or a value out of range.
+    """
+    if path is None:
+        return _PaperConfig.model_validate(_DEFAULT).specprefill()
+    try:
+        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not a YAML file ({error})") from error
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: expected keys such as keep_strategy and keep_kwargs")
+    try:
+        return _PaperConfig.model_validate(raw).specprefill()
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_first_fault(error)}") from error
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    where = ".".join(str(part) for part in fault["loc"]) or "the file"
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key {where}"
+    if fault["type"] == "missing":
+        return f"the key {where} is missing"
+    return f"{where}: {fault['msg']}"

@@ -1,0 +1,1 @@
+"""Plan → execute → store: what a run is, how it is measured, and what it leaves behind."""

@@ -1,0 +1,156 @@
+"""Opens a run's folder for writing: new, or resumed by the same configuration and code."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from harness.errors import ConfigError, StoreError
+from harness.paths import runs_dir
+from harness.run import provenance
+from harness.run.plan import Plan
+from harness.run.store import Store
+from harness.run.store_files import FILE_NAME, set_aside
+from harness.schema.records import RunRecord
+
+LOCK_TRIES, LOCK_PAUSE_S = 20, 0.1
+
+
+@contextmanager
+def open_run(plan: Plan, out: Path | None, *, allow_mixed_code: bool = False) -> Iterator[Store]:
+    """Open the store of a run and hold its lock; plan, cells and examples are in it then.
+
+    Raises
+    ------
+    StoreError
+        The folder's store is damaged (it is set aside), or another process writes to it.
+    ConfigError
+        The folder holds a run of another configuration, or of other code.
+    """
+    folder = out or runs_dir() / new_run_id(plan)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {folder} is a file: name a folder")
+    with _locked(folder):
+        exists = (folder / FILE_NAME).exists()
+        store = _resume(folder, plan, allow_mixed_code) if exists else _create(folder, plan)
+        with store:
+            store.add_cells(cell.record for cell in plan.cells)
+            for workload in plan.workloads:
+                store.add_examples(example.record for example in workload.examples.examples)
+            yield store
+
+
+def new_run_id(plan: Plan) -> str:
+    """``20260102-030405-ruler-1a2b3c4d``: sorts by time, says what, differs by configuration."""
+    first = "data" if plan.config.data else Path(plan.config.task[0]).stem
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{first}-{run_digest(plan)[:8]}"
+
+
+def run_digest(plan: Plan) -> str:
+    """Hash of what shapes the run's results: the configuration and every cell's identity."""
+    from harness.run.config import canonical_digest
+
+    cells = [cell.record.cell_id for cell in plan.cells]
+    return canonical_digest([plan.config.digest, cells])
+
+
+def _create(folder: Path, plan: Plan) -> Store:
+    models = plan.models
+    run = RunRecord(
+        run_id=folder.resolve().name,
+        created=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        config=plan.config.model_dump(mode="json"),
+        config_hash=run_digest(plan),
+        command=provenance.command_line(),
+        commits=(provenance.commit(),),
+        machine=provenance.machine(),
+        software=provenance.software(),
+        models={
+            "preset": models.preset,
+            "target": models.target_name,
+            "speculator": models.speculator_name,
+            "digests": dict(models.digests),
+            "note": models.note,
+            "max_positions": models.max_positions,
+        },
+        note=plan.config.note,
+    )
+    return Store.create(folder, run)
+
+
+def _resume(folder: Path, plan: Plan, allow_mixed_code: bool) -> Store:
+    try:
+        store = Store.open(folder)
+    except StoreError as error:
+        if "damaged" not in str(error):
+            raise
+        kept = set_aside(folder)
+        raise StoreError(f"{error}; it is kept as {kept.name}: run again for a new one") from error
+    run = store.run()
+    if run.config_hash != run_digest(plan):
+        now = plan.config.model_dump(mode="json")
+        changed = [key for key in now if now[key] != run.config.get(key)]
+        store.close()
+        what = ", ".join(changed) if changed else "an arm, the data or a model"
+        raise ConfigError(
+            f"{folder} holds a run of another configuration ({what} differs): "
+            "choose another --out, or repeat its own options to resume it"
+        )
+    code = provenance.commit()
+    if code not in run.commits:
+        if not allow_mixed_code and _code(code) not in map(_code, run.commits):
+            store.close()
+            raise ConfigError(
+                f"{folder} was written by other code ({run.commits[-1]}, now {code}): choose "
+                "another --out, or --allow-mixed-code to resume it and have the report say so"
+            )
+        store.update_run(replace(run, commits=(*run.commits, code)))
+    return store
+
+
+def _code(commit: str) -> str:
+    """Return the code digest in a recorded commit: a new commit of the same code is no change."""
+    return commit.rpartition("(")[2]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, so that two processes never write to one store."""
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror}") from error
+    try:
+        if not _take(handle):
+            raise StoreError(f"{folder} is being written by another process: wait for it")
+        yield
+    finally:
+        os.close(handle)
+        if made and not (folder / FILE_NAME).exists():
+            _remove_empty(folder)
+
+
+def _take(handle: int) -> bool:
+    """Take the lock, waiting a moment: a child of a killed run may hold it until it starts."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            return True
+    return False
+
+
+def _remove_empty(folder: Path) -> None:
+    """Take back a folder that nothing was written to."""
+    (folder / ".lock").unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()

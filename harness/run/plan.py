@@ -1,0 +1,247 @@
+"""Expands a configuration into cells: task × length × arm (× keep × look-ahead) × seeds.
+
+Everything that can be wrong with a run is found here, before a model is loaded: the plan needs
+the tokenizer, the data and the models' ``config.json`` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.engines.base import EngineSpec
+from harness.engines.registry import check_target
+from harness.errors import ConfigError, nearest
+from harness.run.cells import CellBuilder, PlannedCell
+from harness.run.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig
+from harness.run.variants import expand_arms
+
+if TYPE_CHECKING:
+    from harness.models.presets import ResolvedModels
+    from harness.models.tokenizer import Tokenizer
+    from harness.tasks.catalogue import TaskInfo
+    from harness.tasks.examples import TaskExamples
+
+_ROUND = 256
+"""Engine lengths are rounded up to this, so that similar runs start the same engine."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The examples of one task, length and seed, and the cells that run on them."""
+
+    examples: TaskExamples
+    cells: tuple[PlannedCell, ...]
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens that an example of this workload may generate."""
+        return max(int(example.sampling.max_tokens) for example in self.examples.examples)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do; a first look is one whose size nobody has said."""
+
+    config: RunConfig
+    models: ResolvedModels
+    tokenizer: Tokenizer
+    workloads: tuple[Workload, ...]
+    notices: tuple[str, ...]
+    max_model_len: int
+    first_look: bool = False
+
+    @property
+    def cells(self) -> list[PlannedCell]:
+        """Every cell, in order."""
+        return [cell for workload in self.workloads for cell in workload.cells]
+
+    def workload_of(self, cell: PlannedCell) -> Workload:
+        """Return the workload a cell belongs to."""
+        return next(w for w in self.workloads if cell in w.cells)
+
+    def latency_samples(self, workload: Workload) -> int:
+        """Examples of a workload to time: as asked, else its part of its group's blocks."""
+        asked = self.config.latency_samples
+        if asked is not None:
+            return asked
+        fellows = self._fellows(workload)
+        share, rest = divmod(DEFAULT_BLOCKS, len(fellows))
+        return share + (fellows.index(workload) < rest)
+
+    def blocks_before(self, workload: Workload) -> int:
+        """Latency blocks of the workloads before it in its group: blocks alternate over a group."""
+        fellows = self._fellows(workload)
+        return sum(map(self.latency_samples, fellows[: fellows.index(workload)]))
+
+    def _fellows(self, workload: Workload) -> list[Workload]:
+        """Workloads of the same group and length."""
+        first = workload.cells[0].record
+        return [
+            other
+            for other in self.workloads
+            if (other.cells[0].record.group, other.cells[0].record.length)
+            == (first.group, first.length)
+        ]
+
+    def reference_of(self, cell: PlannedCell) -> PlannedCell | None:
+        """Return the full-prefill cell that a cell's deltas refer to, or None."""
+        wanted = cell.record.reference_cell_id
+        return next((c for c in self.cells if c.record.cell_id == wanted), None)
+
+    @property
+    def specs(self) -> list[EngineSpec]:
+        """The engines the plan needs, the reference's first, each once."""
+        return list(dict.fromkeys(cell.spec for cell in self.cells))
+
+
+def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Plan:
+    """Resolve a configuration into a plan.
+
+    Raises
+    ------
+    HarnessError
+        Whatever is wrong with the configuration, in one line.
+    """
+    from harness.models.presets import resolve
+    from harness.models.tokenizer import Tokenizer
+
+    variants = expand_arms(config, overrides)
+    sizes = (config.limit, config.latency_samples, config.data)
+    first_look = all(size is None for size in sizes)
+    tasks, notices = _tasks(config)
+    config = _with_limit(config, tasks)
+    models = resolve(config.preset, config.target, config.speculator)
+    tokenizer = Tokenizer.load(str(models.target))
+    base = EngineSpec(config.engine, str(models.target), config.dtype, models.max_positions)
+    check_target(base)
+    load = partial(_load, config, tokenizer=tokenizer, max_positions=models.max_positions)
+    loaded = [
+        (load(task, length, seed), length, seed)
+        for task in tasks
+        for length in _lengths(config, task)
+        for seed in config.seed
+    ]
+    if config.query_from:
+        field = config.query_from
+        loaded = [(_with_queries(found, field), size, seed) for found, size, seed in loaded]
+    base = replace(base, max_model_len=_engine_length(loaded, models.max_positions))
+    builder = CellBuilder(config, models, variants, base)
+    workloads = tuple(
+        Workload(examples, builder.build(examples, length, seed))
+        for examples, length, seed in loaded
+    )
+    return Plan(
+        config, models, tokenizer, workloads, tuple(notices), base.max_model_len, first_look
+    )
+
+
+def _with_limit(config: RunConfig, tasks: Sequence[TaskInfo | None]) -> RunConfig:
+    """Spread the examples of a first look over the tasks; a user's own rows are all run."""
+    if config.limit is not None or config.data is not None:
+        return config
+    parts = len(tasks) * len(config.length) * len(config.seed)
+    return config.model_copy(update={"limit": max(1, DEFAULT_EXAMPLES // parts)})
+
+
+def _engine_length(
+    loaded: Sequence[tuple[TaskExamples, int | None, int]], max_positions: int
+) -> int:
+    """Positions the longest prompt and its answer reach, rounded up within the model's range."""
+    longest = max(
+        len(e.prompt.token_ids) + e.sampling.max_tokens
+        for examples, *_ in loaded
+        for e in examples.examples
+    )
+    return min(-(-longest // _ROUND) * _ROUND, max_positions)
+
+
+def _with_queries(examples: TaskExamples, field: str) -> TaskExamples:
+    """Take the question from a field of each document, where the task names none itself.
+
+    Raises
+    ------
+    ConfigError
+        A document has no such field.
+    """
+    found = []
+    for example in examples.examples:
+        if example.prompt.query is None:
+            if not isinstance(example.doc.get(field), str):
+                raise ConfigError(
+                    f"--query-from {field}: no text of that name in {example.record.example_id}"
+                    f"{nearest(field, map(str, example.doc))}"
+                )
+            prompt = replace(example.prompt, query=example.doc[field])
+            example = replace(example, prompt=prompt)  # noqa: PLW2901
+        found.append(example)
+    return replace(examples, examples=found)
+
+
+def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
+    """Tasks to run; members of a group whose data are absent are left out with a notice."""
+    from harness.tasks.catalogue import require_data, resolve
+
+    if config.data is not None:
+        return [None], []
+    asked = set(config.task)
+    tasks = resolve(config.task)
+    notices = []
+    ready: list[TaskInfo | None] = []
+    for task in tasks:
+        if task.name in asked:
+            require_data(task)
+        if task.ready:
+            ready.append(task)
+        else:
+            missing = ", ".join(task.missing)
+            notices.append(
+                f"{task.name} is left out: its data are not here (harness data pull {missing}, "
+                "or harness data import FILE)"
+            )
+    if not ready:
+        raise ConfigError(f"no task of {', '.join(config.task)} is ready: {notices[0]}")
+    return ready, notices
+
+
+def _lengths(config: RunConfig, task: TaskInfo | None) -> tuple[int | None, ...]:
+    """Lengths to run a task at; None is as long as its data are, up to the model's range.
+
+    Prompts that are not made to a length are cut to one only where the user gave it.
+    """
+    if task is None:
+        return (None,)
+    return config.length if task.sized or "length" in config.model_fields_set else (None,)
+
+
+def _load(
+    config: RunConfig,
+    task: TaskInfo | None,
+    length: int | None,
+    seed: int,
+    *,
+    tokenizer: Tokenizer,
+    max_positions: int,
+) -> TaskExamples:
+    from harness.tasks.examples import load_examples
+
+    if task is None:
+        from harness.tasks.examples import examples_from_file
+
+        return examples_from_file(
+            Path(str(config.data)),
+            limit=config.limit,
+            tokenizer=tokenizer,
+            max_positions=max_positions,
+        )
+    return load_examples(
+        task,
+        length=length,
+        seed=seed,
+        limit=config.limit,
+        tokenizer=tokenizer,
+        max_positions=max_positions,
+    )

@@ -1,0 +1,173 @@
+"""From the arms a configuration names to the method objects a plan runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ConfigError, nearest
+from harness.methods import METHODS
+from harness.methods.arms import build_method, load_arm, option_defaults
+from harness.methods.base import Method
+from harness.run.config import RunConfig
+
+ALSO = {"rag": ("rag-bm25-relevance",)}
+"""Arms that ``all`` takes beside a method's own: retrieval is reported in both orders."""
+
+REFERENCE = "full"
+"""The method that deltas and speed-ups refer to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One arm at one keep rate, look-ahead and method seed.
+
+    ``options`` are the resolved options that shape results; ``arm`` is the display name.
+    """
+
+    arm: str
+    method_name: str
+    method: Method
+    options: Mapping[str, Any]
+    keep: float | None
+    look_ahead: int | None
+    method_seed: int
+
+
+def method_names(given: list[str]) -> list[str]:
+    """Arms for ``--method``: names as they stand; ``all`` is every method of the registry.
+
+    Retrieval comes twice, with the passages in the prompt's order and by relevance.
+    """
+    if given == ["all"]:
+        return [arm for name in METHODS for arm in (name, *ALSO.get(name, ()))]
+    if "all" in given:
+        raise ConfigError("--method all stands alone: it already names every method")
+    return given
+
+
+def parse_overrides(settings: list[str]) -> dict[str, dict[str, Any]]:
+    """Turn ``["specprefill.order=lowest"]`` into ``{"specprefill": {"order": "lowest"}}``.
+
+    Values are read as YAML, so that numbers, booleans and ``{first: 4}`` mean what they say.
+    A dotted key reaches into a nested option (``specprefill.always_keep.last=2``).
+    """
+    import yaml
+
+    found: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        path, equals, raw = setting.partition("=")
+        arm, _, key = path.partition(".")
+        if not equals or not arm or not key:
+            raise ConfigError(f"--set {setting!r}: write ARM.OPTION=VALUE, as specprefill.chunk=64")
+        try:
+            value = yaml.safe_load(raw)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {setting!r}: the value is not valid YAML") from error
+        slot = found.setdefault(arm, {})
+        *outer, last = key.split(".")
+        for part in outer:
+            slot = slot.setdefault(part, {})
+        slot[last] = value
+    return found
+
+
+def expand_arms(
+    config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Variant]:
+    """Every arm of the configuration at every keep rate, look-ahead and method seed it takes.
+
+    An arm file that fixes ``keep`` or ``look_ahead`` keeps what it fixes. Full prefill comes
+    first and once where ``config.reference`` asks for it.
+
+    Raises
+    ------
+    ConfigError
+        Unknown arm, method or option, or a value outside its range.
+    """
+    overrides = overrides or {}
+    arms = dict(config.arms)
+    if config.reference:
+        arms = {REFERENCE: arms.pop(REFERENCE, {}), **arms}
+    found: list[Variant] = []
+    used: set[str] = set()
+    for name, given in arms.items():
+        method_name, fixed = _base(name, given)
+        fixed = {**fixed, **{k: v for k, v in given.items() if k != "method"}}
+        for key in (method_name, name):
+            if key in overrides:
+                used.add(key)
+                fixed = _merge(fixed, overrides[key])
+        found += _expand(name, method_name, fixed, config)
+    for key in overrides:
+        if key not in used:
+            raise ConfigError(f"--set {key}.…: this run has no arm {key!r}{nearest(key, arms)}")
+    return found
+
+
+def _base(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the method an arm stands on, and the options its arm file fixes."""
+    base = str(given.get("method", name))
+    if base in METHODS:
+        return base, {}
+    try:
+        arm = load_arm(base)
+    except ConfigError as error:
+        raise ConfigError(f"no method or arm {base!r}{nearest(base, METHODS)}") from error
+    return arm.method, dict(arm.options)
+
+
+def _expand(
+    name: str, method_name: str, fixed: Mapping[str, Any], config: RunConfig
+) -> list[Variant]:
+    defaults = option_defaults(method_name)
+    keeps = _axis("keep", config.keep, defaults, fixed)
+    look_aheads = _axis("look_ahead", config.look_ahead, defaults, fixed)
+    probe = build_method(method_name, fixed, where=name)
+    seeds = config.method_seed if probe.stochastic else config.method_seed[:1]
+    variants = []
+    for keep in keeps:
+        for look_ahead in look_aheads:
+            options = dict(fixed)
+            suffix = ""
+            if "keep" in defaults and "keep" not in fixed:
+                options["keep"] = keep
+                suffix += f"-k{keep * 100:g}"
+            if "look_ahead" in defaults and "look_ahead" not in fixed:
+                options["look_ahead"] = look_ahead
+                suffix += f"-lah{look_ahead}"
+            method = build_method(method_name, options, where=name)
+            for seed in seeds:
+                arm = name + suffix + (f"-m{seed}" if len(seeds) > 1 else "")
+                variants.append(
+                    Variant(
+                        arm=arm,
+                        method_name=method_name,
+                        method=method,
+                        options={**defaults, **options},
+                        keep=options.get("keep", defaults.get("keep")),
+                        look_ahead=options.get("look_ahead", defaults.get("look_ahead")),
+                        method_seed=seed,
+                    )
+                )
+    return variants
+
+
+def _axis(
+    key: str, values: tuple[Any, ...], defaults: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Values an arm takes on one axis: its own where it fixes one, else the run's."""
+    if key in fixed or key not in defaults:
+        return (fixed.get(key),)
+    return values
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = (
+            _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        )
+    return merged

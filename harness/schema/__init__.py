@@ -1,0 +1,1 @@
+"""What travels between the rooms: prompts, prepared prompts, receipts, records, rows."""

@@ -1,0 +1,287 @@
+"""One lm-eval document becomes one example: prompt, segments, pairs and record."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.engines.base import Sampling
+from harness.errors import ConfigError, DataError
+from harness.schema.prompts import Prompt, Segments
+from harness.schema.records import ExampleRecord
+from harness.tasks.catalogue import FOREIGN, TaskInfo
+from harness.tasks.framing import Frame
+from harness.tasks.segments import NO_CUT, Cut, locate, place
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A context with the continuation that lm-eval wants the log-likelihood of."""
+
+    prompt: Prompt
+    continuation: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example, ready for a method.
+
+    Attributes
+    ----------
+    prompt
+        What the target sees under full prefill; for log-likelihoods, the first pair's context.
+    sampling
+        The task's own generation settings.
+    pairs
+        For ``kind`` ``loglikelihood``: one a continuation, in lm-eval's order. Pairs with equal
+        contexts share one prompt object.
+    doc
+        lm-eval's document, for scoring.
+    """
+
+    record: ExampleRecord
+    prompt: Prompt
+    sampling: Sampling
+    kind: Literal["generate", "loglikelihood"]
+    doc: Mapping[str, Any] = field(repr=False)
+    pairs: tuple[Pair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A whole prompt's text with what is known of it."""
+
+    text: str
+    segments: Segments | None = None
+
+    @property
+    def query(self) -> str | None:
+        """The question's text; None where the task names none."""
+        if self.segments is None or not self.segments.question:
+            return None
+        return "\n".join(self.text[a:b] for a, b in self.segments.question)
+
+
+class Builder:
+    """Turns a task's documents into examples under one frame.
+
+    Parameters
+    ----------
+    lm_task
+        The lm-eval task, instantiated.
+    length
+        What ``--length`` asked for; names the examples.
+    max_positions
+        The model's range, which prompt and new tokens share.
+    """
+
+    def __init__(
+        self,
+        task: TaskInfo,
+        lm_task: Any,
+        frame: Frame,
+        *,
+        length: int | None,
+        seed: int,
+        max_positions: int,
+    ) -> None:
+        self.task, self.lm_task, self.frame = task, lm_task, frame
+        self.length, self.seed, self.max_positions = length, seed, max_positions
+        self.own = task.group != FOREIGN
+        self.segments = (lm_task.config.metadata or {}).get("segments")
+        self.sampling = sampling_of(lm_task)
+        lm_task.set_fewshot_seed(seed)
+
+    def build(self, index: int, doc: Mapping[str, Any]) -> Example:
+        """Build the example of document ``index``."""
+        example_id = f"{self.task.name}/{self.length or 'full'}/{self.seed}/{index}"
+        pairs = () if self.sampling else self._pairs(doc, example_id)
+        prompt = pairs[0].prompt if pairs else self._prompt(self._whole(doc), example_id)
+        self._check(example_id, prompt, pairs)
+        return Example(
+            record=self._record(index, doc, prompt),
+            prompt=prompt,
+            sampling=self.sampling or Sampling(max_tokens=0),
+            kind="generate" if self.sampling else "loglikelihood",
+            doc=doc,
+            pairs=pairs,
+        )
+
+    def _whole(self, doc: Mapping[str, Any]) -> Text:
+        """The whole prompt: through our frame for our tasks, through lm-eval's for others."""
+        if not self.own:
+            context = self._context(doc)
+            return Text(context if self.frame.chat else self.frame.start(context))
+        user = str(self.lm_task.doc_to_text(doc))
+        prefix = self.lm_task.doc_to_prefix(doc) or ""
+        cut = self._cut(user, prefix) if self.task.truncate else NO_CUT
+        text = self.frame.render(user[: cut.start] + user[cut.stop :], prefix)
+        if self.segments is None:
+            return Text(text)
+        found = locate(self.segments(doc), user, task=self.task.name)
+        return Text(text, place(found, user, text, cut=cut))
+
+    def _context(self, doc: Mapping[str, Any]) -> Any:
+        """lm-eval's own context, few-shot examples and all."""
+        return self.lm_task.fewshot_context(
+            doc,
+            num_fewshot=self.lm_task.config.num_fewshot or 0,
+            apply_chat_template=self.frame.chat,
+            chat_template=self._chat_template,
+            gen_prefix=self.lm_task.doc_to_prefix(doc),
+        )
+
+    def _chat_template(self, messages: list[dict[str, Any]], **_: Any) -> str:
+        """Render messages as lm-eval hands them over: a last assistant turn is only begun."""
+        *turns, last = messages
+        if last["role"] != "assistant":
+            return self.frame.start(self.frame.tokenizer.chat(messages))
+        return self.frame.start(self.frame.tokenizer.chat(turns, answer_prefix=last["content"]))
+
+    def _cut(self, user: str, prefix: str) -> Cut:
+        """What to take out of the middle so that the prompt fits (LongBench, pred.py)."""
+        room = self.max_positions - self.task.max_tokens
+        room = room if self.length is None else min(room, self.length)
+        over = self.frame.count(user, prefix) - room
+        if over <= 0:
+            return NO_CUT
+        _, offsets = self.frame.tokenizer.encode_with_offsets(user)
+        while True:
+            keep = len(offsets) - over
+            if keep <= 0:
+                raise ConfigError(
+                    f"{self.task.name}: {room} tokens leave no room beside its instructions"
+                )
+            head, tail = keep - keep // 2, keep // 2
+            stop = offsets[len(offsets) - tail][0] if tail else len(user)
+            cut = Cut(offsets[head - 1][1], stop)
+            still = self.frame.count(user[: cut.start] + user[cut.stop :], prefix) - room
+            if still <= 0:
+                return cut
+            over += still
+
+    def _prompt(self, text: Text, example_id: str) -> Prompt:
+        return Prompt(
+            example_id=example_id,
+            text=text.text,
+            token_ids=self.frame.ids(text.text),
+            segments=text.segments,
+            query=text.query,
+        )
+
+    def _pairs(self, doc: Mapping[str, Any], example_id: str) -> tuple[Pair, ...]:
+        """Contexts and continuations of a log-likelihood task."""
+        if self.task.output_type == "loglikelihood_rolling":
+            raise ConfigError(
+                f"{self.task.name} measures perplexity over whole texts; run it with "
+                f"harness lm-eval --tasks {self.task.name}"
+            )
+        instances = self.lm_task.construct_requests(
+            doc=doc,
+            ctx=self._whole(doc).text if self.own else self._context(doc),
+            metadata=(self.task.name, 0, 1),
+            apply_chat_template=self.frame.chat,
+            chat_template=self._chat_template,
+        )
+        instances = instances if isinstance(instances, list) else [instances]
+        prompts: dict[str, Prompt] = {}
+        pairs: list[Pair] = []
+        for instance in instances:
+            text, ids, continuation = split_pair(self.frame, *instance.arguments[:2])
+            if text not in prompts:
+                name = example_id if not prompts else f"{example_id}/{len(prompts)}"
+                prompts[text] = Prompt(name, text, ids)
+            pairs.append(Pair(prompts[text], continuation))
+        return tuple(pairs)
+
+    def _check(self, example_id: str, prompt: Prompt, pairs: Sequence[Pair]) -> None:
+        """Check that prompt and new tokens lie inside the model's range."""
+        new = self.sampling.max_tokens if self.sampling else 0
+        longest = max((len(p.prompt.token_ids) + len(p.continuation) for p in pairs), default=0)
+        longest = max(longest, len(prompt.token_ids) + new)
+        if longest > self.max_positions:
+            raise DataError(
+                f"{example_id}: prompt and new tokens take {longest} positions, the model has "
+                f"{self.max_positions}; choose a model with a longer range"
+            )
+
+    def _record(self, index: int, doc: Mapping[str, Any], prompt: Prompt) -> ExampleRecord:
+        references = references_of(self.lm_task, doc)
+        digest = hashlib.sha256(json.dumps([prompt.text, *references]).encode()).hexdigest()
+        return ExampleRecord(
+            example_id=prompt.example_id,
+            task=self.task.name,
+            length=self.length,
+            seed=self.seed,
+            index=index,
+            text=prompt.text,
+            token_count=len(prompt.token_ids),
+            content_digest=digest,
+            cluster=self._cluster(doc, prompt),
+            references=references,
+            segments=None if prompt.segments is None else prompt.segments.to_json(),
+            facts=dict(doc.get("facts") or {}),
+        )
+
+    def _cluster(self, doc: Mapping[str, Any], prompt: Prompt) -> str:
+        """The shared context's id: the task's own, else a digest of the documents."""
+        if doc.get("cluster"):
+            return str(doc["cluster"])
+        if prompt.segments is None or not prompt.segments.documents:
+            return prompt.example_id
+        shared = "\0".join(prompt.text[a:b] for a, b in prompt.segments.documents)
+        return hashlib.sha256(shared.encode()).hexdigest()[:16]
+
+
+def sampling_of(lm_task: Any) -> Sampling | None:
+    """Read a task's generation settings; None for log-likelihood tasks.
+
+    lm-eval's ``temperature`` counts only where ``do_sample`` is on.
+    """
+    if lm_task.OUTPUT_TYPE != "generate_until":
+        return None
+    kwargs: dict[str, Any] = dict(lm_task.config.generation_kwargs or {})
+    until = kwargs.get("until") or []
+    stops = [until] if isinstance(until, str) else list(until)
+    return Sampling(
+        max_tokens=int(kwargs.get("max_gen_toks") or kwargs.get("max_new_tokens") or 256),
+        stop=tuple(stop for stop in stops if stop),
+        temperature=float(kwargs.get("temperature", 0.0)) if kwargs.get("do_sample") else 0.0,
+    )
+
+
+def split_pair(
+    frame: Frame, context: str, continuation: str
+) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Tokenize context and continuation jointly, then split as lm-eval does.
+
+    The context's trailing white space goes to the continuation; an empty context becomes the
+    start token, or the end token of a model without one.
+
+    Returns
+    -------
+    tuple
+        Context's text, its token ids, the continuation's token ids.
+    """
+    tokenizer = frame.tokenizer
+    bare = context.rstrip()
+    continuation = context[len(bare) :] + continuation
+    if not bare:
+        start = tokenizer.hf.bos_token or tokenizer.hf.eos_token
+        return start, tokenizer.encode(start), tokenizer.encode(continuation)
+    text = frame.start(bare)
+    ids = tokenizer.encode(text)
+    whole = tokenizer.encode(text + continuation)
+    return text, ids, whole[len(ids) :]
+
+
+def references_of(lm_task: Any, doc: Mapping[str, Any]) -> tuple[str, ...]:
+    """Accepted answers: lm-eval's target as texts."""
+    target = lm_task.doc_to_target(doc)
+    if isinstance(target, int) and lm_task.config.doc_to_choice is not None:
+        choices = lm_task.doc_to_choice(doc)
+        target = choices[target] if 0 <= target < len(choices) else target
+    return tuple(str(t) for t in target) if isinstance(target, (list, tuple)) else (str(target),)

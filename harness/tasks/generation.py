@@ -1,0 +1,186 @@
+"""The one loop behind every generated task: draw a sample, fill it to the length, check it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from harness.errors import DataError
+from harness.models.tokenizer import Tokenizer
+from harness.tasks.framing import Frame, largest_fit
+
+DEFAULT_COUNT = 500
+"""Samples a task and length where no limit is given (RULER, scripts/config_tasks.sh)."""
+
+DEFAULT_LENGTH = 4096
+
+TOKENIZER_KEYS = ("tokenizer", "target", "pretrained", "model")
+"""Where lm-eval's metadata may name the tokenizer."""
+
+
+class TooShortError(DataError):
+    """The length leaves no room for the task's own text; ``minimum`` is the least that does."""
+
+    def __init__(self, task: str, length: int, minimum: int) -> None:
+        super().__init__(
+            f"length {length} is too short for {task}: the smallest that works is {minimum} tokens "
+            f"(--length {minimum})"
+        )
+        self.minimum = minimum
+
+
+class Sample(Protocol):
+    """One sample whose filler can be given in any number of units.
+
+    Attributes
+    ----------
+    prefix
+        Text that begins the answer.
+    low, high
+        Fewest and most units of filler.
+    unit
+        About how many tokens a unit takes.
+    slack
+        Share of the length that may stay unused, where closing the gap would cost time.
+    """
+
+    prefix: str
+    low: int
+    high: int
+    unit: float
+    slack: float
+
+    def guess(self, budget: int) -> int:
+        """About how many units make a prompt of ``budget`` tokens."""
+
+    def text(self, units: int) -> str:
+        """The user's turn with that many units; equal units give equal text."""
+
+    def doc(self, units: int) -> dict[str, Any]:
+        """The lm-eval document, ``input`` and ``gen_prefix`` aside."""
+
+
+Draw = Callable[[random.Random, int], Sample]
+"""Draws sample ``index`` from its own generator of random numbers."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a task's ``custom_dataset`` function is asked for.
+
+    For tasks that take their prompts from data ``lengths`` is what a prompt may take at most.
+    """
+
+    frame: Frame
+    lengths: tuple[int, ...]
+    seed: int
+    count: int
+    task: str
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any], *, task: str) -> Request:
+        """Read the request out of an lm-eval task's metadata.
+
+        The harness passes its own ``request``. Under lm-eval's own command line the metadata are
+        ``--metadata`` and the model's arguments: ``tokenizer``, ``target``, ``pretrained`` or
+        ``preset``; ``max_seq_lengths``, ``seed`` and ``count``.
+        """
+        own = metadata.get("request")
+        if isinstance(own, cls):
+            return own
+        path = next((metadata[k] for k in TOKENIZER_KEYS if metadata.get(k)), None)
+        if path is None and metadata.get("preset"):
+            from harness.models.presets import resolve
+
+            path = str(resolve(str(metadata["preset"])).target)
+        if not isinstance(path, str):
+            raise DataError(
+                f"{task}: its prompts are sized in tokens; name a tokenizer, for instance "
+                '--metadata \'{"tokenizer": "MODEL", "max_seq_lengths": [4096]}\''
+            )
+        chat = bool(metadata.get("apply_chat_template", True))
+        return cls(
+            frame=Frame.of(Tokenizer.load(path), chat=chat),
+            lengths=tuple(metadata.get("max_seq_lengths", (DEFAULT_LENGTH,))),
+            seed=int(metadata.get("seed", 0)),
+            count=int(metadata.get("count", DEFAULT_COUNT)),
+            task=task,
+        )
+
+    def at_most(self, available: int) -> Request:
+        """The same request for no more samples than there are questions."""
+        return replace(self, count=min(self.count, available))
+
+
+def generate(draw: Draw, request: Request, *, name: str) -> dict[str, Any]:
+    """Generate every sample of a request as lm-eval's ``custom_dataset`` expects it.
+
+    Sample i depends on (name, seed, i, length, tokenizer) and on nothing else, so a smaller
+    limit gives a prefix of the same samples.
+
+    Returns
+    -------
+    dict
+        ``{"test": datasets.Dataset}``.
+
+    Raises
+    ------
+    TooShortError
+        Where a sample cannot be made that short.
+    """
+    import datasets
+
+    docs = [
+        _one(draw, request, name=name, index=index, length=length)
+        for length in request.lengths
+        for index in range(request.count)
+    ]
+    return {"test": datasets.Dataset.from_list(docs)}
+
+
+def rng_for(name: str, seed: int, index: int) -> random.Random:
+    """Return sample ``index``'s own generator; a string seed hashes the same on every machine."""
+    return random.Random(f"{name}/{seed}/{index}")
+
+
+def _one(draw: Draw, request: Request, *, name: str, index: int, length: int) -> dict[str, Any]:
+    sample = draw(rng_for(name, request.seed, index), index)
+    frame = request.frame
+    measured: dict[int, tuple[str, tuple[int, ...]]] = {}
+
+    def measure(units: int) -> int:
+        text = frame.render(sample.text(units), sample.prefix)
+        measured[units] = text, frame.tokenizer.encode(text)
+        return len(measured[units][1])
+
+    units = largest_fit(
+        measure,
+        length,
+        guess=sample.guess(length),
+        unit=sample.unit,
+        low=sample.low,
+        high=sample.high,
+        slack=sample.slack * length,
+    )
+    if units is None:
+        raise TooShortError(request.task, length, _minimum(draw, request, name))
+    frame.remember(*measured[units])
+    return {
+        "index": index,
+        "input": sample.text(units),
+        "gen_prefix": sample.prefix,
+        "max_length": length,
+        **sample.doc(units),
+    }
+
+
+def _minimum(draw: Draw, request: Request, name: str) -> int:
+    """Tokens of the longest of the request's samples when each is at its shortest."""
+
+    def least(index: int) -> int:
+        sample = draw(rng_for(name, request.seed, index), index)
+        return request.frame.count(sample.text(sample.low), sample.prefix)
+
+    return max(least(index) for index in range(request.count))

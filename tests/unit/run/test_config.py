@@ -1,0 +1,79 @@
+"""Configurations: what is refused, and that equal ones hash equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import ConfigError
+from harness.run.config import RunConfig, load_config, parse_config
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"keeps": [0.1]}, "unknown key 'keeps'; did you mean 'keep'?"),
+        ({"keep": 0}, "keep.0: Input should be greater than 0"),
+        ({"keep": 1.5}, "keep.0: Input should be less than or equal to 1"),
+        ({"keep": float("nan")}, "keep.0: Input should be"),
+        ({"keep": []}, "keep: "),
+        ({"look_ahead": 0}, "look_ahead.0: Input should be greater than or equal to 1"),
+        ({"limit": -3}, "limit: Input should be greater than or equal to 1"),
+        ({"dtype": "int3"}, "dtype: Input should be 'bfloat16' or 'float32'"),
+        ({"preset": "a", "target": "b"}, "either preset, or target and speculator"),
+        ({"speculator": "b"}, "speculator is given without target"),
+        ({"keep": [0.1, 0.1]}, "a value stands twice"),
+    ],
+)
+def test_a_fault_is_one_line_with_its_place(raw: dict[str, Any], message: str) -> None:
+    """Each kind of wrong value names the source, the key and what would be right."""
+    with pytest.raises(ConfigError) as caught:
+        parse_config(raw, "f.yaml")
+    assert str(caught.value).startswith("f.yaml")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_value_stands_for_a_list() -> None:
+    """``keep: 0.1`` and ``keep: [0.1]`` are the same configuration."""
+    one = parse_config({"keep": 0.1, "task": "ruler"}, "f")
+    many = parse_config({"keep": [0.1], "task": ["ruler"]}, "f")
+    assert one == many
+    assert one.digest == many.digest
+
+
+def test_a_note_does_not_change_identity() -> None:
+    """Two runs that differ in their note only may resume each other; another seed may not."""
+    assert RunConfig(note="x").digest == RunConfig().digest
+    assert RunConfig(seed=(1,)).digest != RunConfig().digest
+
+
+@given(st.dictionaries(st.text(min_size=1), st.integers(), min_size=1, max_size=3))
+def test_unknown_keys_never_pass(extra: dict[str, int]) -> None:
+    """Whatever a misspelt key is called, it is refused."""
+    unknown = {k: v for k, v in extra.items() if k not in RunConfig.model_fields}
+    if unknown:
+        with pytest.raises(ConfigError):
+            parse_config(unknown, "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("keep: [0.1", "not valid YAML"),
+        ("- a\n- b\n", "a sweep file is a mapping"),
+        ("keep: 0.1\nkeep: 0.3\n", "stands twice"),
+        ("", "a sweep file is a mapping"),
+    ],
+)
+def test_a_bad_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    """A file that is no sweep says so with its name; a key written twice is not half lost."""
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_config(path)
+    assert "s.yaml" in str(caught.value)

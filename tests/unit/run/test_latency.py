@@ -1,0 +1,114 @@
+"""The latency protocol on the fake engine: orders, stages, nothing kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from harness.engines.base import EngineSpec
+from harness.engines.fake import SECONDS_PER_STEP, SECONDS_PER_TOKEN, FakeEngine
+from harness.methods.base import MethodContext
+from harness.methods.full import Full
+from harness.models.embedded import prepare_smollm2
+from harness.models.tokenizer import Tokenizer
+from harness.run.latency import TIMED_TOKENS, BlockPlan, measure_blocks, time_request, uncached
+from harness.schema.prompts import PreparedPrompt, Prompt
+from harness.schema.receipts import BudgetKind, Receipt, Status
+
+
+@dataclass(frozen=True)
+class Half:
+    """Keeps the first half; notes what it was given."""
+
+    seen: list[dict[str, Any]]
+    status: Status = Status.ACTIVE
+    name: ClassVar[str] = "half"
+    budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
+    needs: ClassVar[frozenset[str]] = frozenset()
+    stochastic: ClassVar[bool] = False
+    improves_ttft: ClassVar[bool] = True
+
+    def engine_spec(self, base: EngineSpec) -> EngineSpec:
+        return base
+
+    def prepare(
+        self, prompts: Sequence[Prompt], context: MethodContext
+    ) -> Iterator[PreparedPrompt]:
+        for prompt in prompts:
+            self.seen.append(dict(context.resources))
+            kept = len(prompt.token_ids) // 2
+            receipt = Receipt("half", self.status, "why", stages_s={"score": 0.25, "select": 0.05})
+            yield PreparedPrompt(
+                prompt.example_id, prompt.token_ids[:kept], tuple(range(kept)), 2 * kept, receipt
+            )
+
+
+@pytest.fixture(scope="module")
+def path() -> str:
+    """The embedded model's folder: its tokenizer is what the fake engine needs."""
+    return str(prepare_smollm2())
+
+
+@pytest.fixture
+def context(path: str) -> MethodContext:
+    """Handles with one model and one result kept per example."""
+    return MethodContext(Tokenizer.load(path), resources={"model": "m", "cache:scores": "kept"})
+
+
+def prompts(context: MethodContext, count: int) -> list[Prompt]:
+    """Prompts that differ."""
+    texts = [f"{i} " + "word " * 99 for i in range(count)]
+    return [Prompt(str(i), t, context.tokenizer.encode(t)) for i, t in enumerate(texts)]
+
+
+def test_stages_add_up_and_the_scorer_counts(path: str, context: MethodContext) -> None:
+    """TTFT is scoring + selection + prefill + the rest; TPOT is the mean of the later steps."""
+    (prompt,) = prompts(context, 1)
+    timed = time_request(FakeEngine(EngineSpec("fake", path)), Half([]), prompt, context)
+    assert timed is not None
+    assert sum(timed.stages_s.values()) == pytest.approx(timed.ttft_s)
+    assert timed.stages_s["score"] == 0.25
+    assert timed.stages_s["prefill"] == SECONDS_PER_TOKEN * (len(prompt.token_ids) // 2)
+    assert timed.ttft_s >= 0.3 + timed.stages_s["prefill"]
+    assert timed.tokens <= TIMED_TOKENS
+    assert timed.tpot_s is None or timed.tpot_s == pytest.approx(SECONDS_PER_STEP)
+
+
+def test_nothing_kept_per_example_is_visible(path: str, context: MethodContext) -> None:
+    """Models stay loaded; scores of an earlier pass are not seen, so none is re-used."""
+    (prompt,) = prompts(context, 1)
+    method = Half([])
+    time_request(FakeEngine(EngineSpec("fake", path)), method, prompt, context)
+    assert method.seen == [{"model": "m"}]
+    assert uncached({"cache:x": 1, "y": 2}) == {"y": 2}
+
+
+def test_blocks_alternate_and_resume(path: str, context: MethodContext) -> None:
+    """ABBA, BAAB, ABBA …; one prompt a block; a block that is done is not measured again."""
+    plan = BlockPlan("c", Half([]), context, Full(), "s")
+    engine = FakeEngine(EngineSpec("fake", path))
+    blocks = list(measure_blocks(engine, plan, prompts(context, 3), done={1}))
+    assert [[r.block for r in block] for block in blocks] == [[0] * 4, [2] * 4]
+    assert [r.role for r in blocks[0]] == ["reference", "arm", "arm", "reference"]
+    (second,) = measure_blocks(engine, plan, prompts(context, 2), done={0})
+    assert [r.role for r in second] == ["arm", "reference", "reference", "arm"]
+    assert {r.example_id for r in blocks[1]} == {"2"}
+
+
+def test_without_a_reference_every_slot_is_the_arm(path: str, context: MethodContext) -> None:
+    """A run with --no-reference still measures the arm's own TTFT."""
+    plan = BlockPlan("c", Half([]), context, None, "s")
+    (block,) = measure_blocks(
+        FakeEngine(EngineSpec("fake", path)), plan, prompts(context, 1), done=set()
+    )
+    assert {r.role for r in block} == {"arm"}
+
+
+def test_an_unsupported_prompt_is_not_timed(path: str, context: MethodContext) -> None:
+    """Nothing falls back to another method's time."""
+    plan = BlockPlan("c", Half([], Status.UNSUPPORTED), context, Full(), "s")
+    engine = FakeEngine(EngineSpec("fake", path))
+    assert list(measure_blocks(engine, plan, prompts(context, 1), done=set())) == [[]]

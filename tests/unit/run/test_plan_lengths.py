@@ -1,0 +1,45 @@
+"""Which lengths a task runs at: made to a length, or as long as its data are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from unit.tasks.data.files import LONGBENCH, lines
+
+from harness.run.config import RunConfig
+from harness.run.plan import build_plan
+from harness.tasks.data.importing import import_path
+
+
+@pytest.fixture(autouse=True)
+def _rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    path = tmp_path / "rows.jsonl"
+    path.write_text(lines({**LONGBENCH, "context": "word " * 3000}), encoding="utf-8")
+    import_path(path)
+
+
+def planned(**changes: object) -> dict[str, tuple[int | None, int]]:
+    """Length and tokens of each task's first example."""
+    base = {"task": ("longbench_qasper", "ruler_niah_single_1"), "engine": "fake",
+            "preset": "smollm2", "limit": 1}  # fmt: skip
+    plan = build_plan(RunConfig.model_validate({**base, **changes}))
+    records = [w.examples.examples[0].record for w in plan.workloads]
+    assert [w.cells[0].record.length for w in plan.workloads] == [r.length for r in records]
+    return {r.task: (r.length, r.token_count) for r in records}
+
+
+def test_data_are_whole_unless_a_length_is_given() -> None:
+    """The default length makes RULER's prompts and leaves LongBench's alone."""
+    found = planned()
+    assert found["longbench_qasper"][0] is None
+    assert found["longbench_qasper"][1] > 3000
+    assert found["ruler_niah_single_1"][0] == 2048
+
+
+def test_a_given_length_holds_for_both() -> None:
+    """``--length`` cuts a LongBench prompt's middle out."""
+    found = planned(length=(1000,))
+    assert {length for length, _ in found.values()} == {1000}
+    assert all(tokens <= 1000 for _, tokens in found.values())

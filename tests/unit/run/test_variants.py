@@ -1,0 +1,102 @@
+"""Arms at every keep rate, look-ahead and seed; overrides."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import ConfigError
+from harness.methods import METHODS
+from harness.methods.specprefill.method import SpecPrefill
+from harness.run.config import RunConfig
+from harness.run.variants import expand_arms, method_names, parse_overrides
+
+
+def names(config: RunConfig) -> list[str]:
+    """Display names of a configuration's arms."""
+    return [variant.arm for variant in expand_arms(config)]
+
+
+def test_each_arm_takes_the_axes_it_has() -> None:
+    """Full prefill has no axis, random a keep rate, SpecPrefill a look-ahead too."""
+    config = RunConfig(arms={"specprefill": {}, "random": {}}, keep=(0.1, 0.125), look_ahead=(1, 8))
+    assert names(config) == [
+        "full",
+        "specprefill-k10-lah1",
+        "specprefill-k10-lah8",
+        "specprefill-k12.5-lah1",
+        "specprefill-k12.5-lah8",
+        "random-k10",
+        "random-k12.5",
+    ]
+
+
+def test_what_an_arm_file_fixes_stays() -> None:
+    """A baseline with its own keep rate keeps it, whatever the run asks for."""
+    (variant,) = expand_arms(
+        RunConfig(arms={"specprefill-p3-full-lah4": {}}, keep=(0.1, 0.9), reference=False)
+    )
+    assert (variant.arm, variant.keep, variant.look_ahead) == ("specprefill-p3-full-lah4", 0.3, 4)
+
+
+def test_full_prefill_comes_first_and_once() -> None:
+    """The reference is there whether named, named last, or left out; unless switched off."""
+    assert names(RunConfig(arms={"random": {}, "full": {}})) == ["full", "random-k10"]
+    assert names(RunConfig(arms={"random": {}})) == ["full", "random-k10"]
+    assert names(RunConfig(arms={"random": {}}, reference=False)) == ["random-k10"]
+
+
+def test_method_seeds_matter_to_stochastic_methods_only() -> None:
+    """Two seeds make two random arms and one SpecPrefill arm."""
+    config = RunConfig(arms={"random": {}, "specprefill": {}}, method_seed=(0, 1))
+    assert names(config) == ["full", "random-k10-m0", "random-k10-m1", "specprefill-k10-lah8"]
+
+
+def test_an_override_keeps_the_name_and_reaches_nested_options() -> None:
+    """--set changes the method and its identity, not the display name."""
+    overrides = parse_overrides(
+        ["specprefill.order=lowest", "specprefill.always_keep.last=64", "specprefill.chunk=16"]
+    )
+    plain = expand_arms(RunConfig())[1]
+    (_, changed) = expand_arms(RunConfig(), overrides)
+    assert changed.arm == plain.arm
+    assert isinstance(changed.method, SpecPrefill)
+    assert changed.method.config.order == "lowest"
+    assert changed.method.config.always_keep.last == 64
+    assert changed.method.config.chunk == 16
+    assert changed.options != plain.options
+
+
+@pytest.mark.parametrize(
+    "setting", ["x", "specprefill=1", ".a=1", "specprefill.=1", "specprefill.a={", "=3"]
+)
+def test_a_malformed_override_is_refused(setting: str) -> None:
+    """An override that is no ARM.OPTION=VALUE says how to write one."""
+    with pytest.raises(ConfigError, match="--set"):
+        parse_overrides([setting])
+
+
+def test_an_override_of_no_arm_is_refused() -> None:
+    """A misspelt arm name would silently change nothing."""
+    with pytest.raises(ConfigError, match="did you mean 'specprefill'"):
+        expand_arms(RunConfig(), parse_overrides(["specprefil.chunk=1"]))
+
+
+def test_all_names_every_method() -> None:
+    """``--method all`` is the registry, in its order, with retrieval in both orders."""
+    names = method_names(["all"])
+    assert [name for name in names if name in METHODS] == list(METHODS)
+    assert set(names) - set(METHODS) == {"rag-bm25-relevance"}
+    orders = {
+        variant.arm: variant.options["order"]
+        for variant in expand_arms(RunConfig(arms=names))
+        if variant.method_name == "rag"
+    }
+    assert orders == {"rag-k10": "original", "rag-bm25-relevance-k10": "relevance"}
+    with pytest.raises(ConfigError, match="stands alone"):
+        method_names(["all", "full"])
+
+
+def test_every_method_of_the_registry_expands() -> None:
+    """Each method's defaults are valid, so that it can be run by its name alone."""
+    config = RunConfig(arms={name: {} for name in METHODS})
+    assert {variant.method_name for variant in expand_arms(config)} == set(METHODS)
