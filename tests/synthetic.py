@@ -173,6 +173,9 @@ def _cell(
         improves_ttft=arm.improves_ttft,
         reference_cell_id=None if arm is FULL else reference,
         identity={"arm": arm.name},
+        pool=arm.name,
+        # As the plan names arms whose keep rate the run chose.
+        series=arm.name if arm.keep is None else arm.name.replace(f"-k{arm.keep * 100:g}", ""),
         status=arm.cell_status,
         reason=arm.reason,
     )

@@ -40,8 +40,8 @@ def inspect(  # noqa: PLR0917  (Typer passes options by name)
     """Show one prompt with what the method kept (bright) and dropped (dim), and the receipt."""
     from harness.cli.inspection import inspect_prompt
     from harness.cli.shared import result_stream
+    from harness.run.arms import parse_overrides
     from harness.run.config import parse_config
-    from harness.run.variants import parse_overrides
 
     given = {
         "task": task,

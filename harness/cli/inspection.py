@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError
-from harness.methods.base import MethodContext
 from harness.schema.prompts import PreparedPrompt, Prompt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.models.tokenizer import Tokenizer
-    from harness.run.cells import PlannedCell
     from harness.run.config import RunConfig
-    from harness.run.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -68,44 +65,31 @@ def inspect_prompt(
     ConfigError
         There is no such example.
     """
+    from harness.run.cells import by_examples
+    from harness.run.opener import open_models
     from harness.run.plan import build_plan
 
     plan = build_plan(config, overrides)
-    workload = plan.workloads[0]
-    examples = workload.examples.examples
+    first, *_ = by_examples(plan.cells)
+    examples = first[0].examples.examples
     if index >= len(examples):
         raise ConfigError(f"--index {index}: there are only {len(examples)} examples")
     prompt = examples[index].prompt
+    scored = [cell for cell in first if "scorer" in cell.method.needs]
     with ExitStack() as stack:
+        opened = open_models(
+            (scored or first)[0].spec,
+            plan.models,
+            plan.tokenizer,
+            stack,
+            target=False,
+            speculator=bool(scored),
+        )
         found = []
-        for cell in workload.cells:
-            context = _context(plan, cell, workload.max_tokens, stack)
+        for cell in first:
+            context = opened.context(
+                max_tokens=cell.max_tokens, method_seed=cell.record.method_seed
+            )
             (prepared,) = cell.method.prepare([prompt], context)
             found.append(Inspection(cell.record.arm, prompt, prepared))
     return found, plan.tokenizer
-
-
-def _context(plan: Plan, cell: PlannedCell, max_tokens: int, stack: ExitStack) -> MethodContext:
-    from harness.engines.base import EngineSpec
-    from harness.methods.specprefill.scorers import open_scorer
-
-    models = plan.models
-    scorer = None
-    if "scorer" in cell.method.needs:
-        scorer = open_scorer(
-            EngineSpec(
-                cell.spec.engine,
-                str(models.speculator),
-                cell.spec.dtype,
-                models.speculator_max_positions,
-            )
-        )
-        stack.callback(scorer.close)
-    return MethodContext(
-        tokenizer=plan.tokenizer,
-        scorer=scorer,
-        speculator=str(models.speculator),
-        max_positions=models.max_positions,
-        max_tokens=max_tokens,
-        method_seed=cell.record.method_seed,
-    )

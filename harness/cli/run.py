@@ -78,8 +78,8 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
     in ABBA blocks. "No look-ahead" is --look-ahead 1.
     """
     from harness.cli.shared import numbers, run_and_report, words
+    from harness.run.arms import method_names, parse_overrides
     from harness.run.config import parse_config
-    from harness.run.variants import method_names, parse_overrides
 
     given = {
         "task": words("--task", task),

@@ -42,8 +42,8 @@ def sweep(  # noqa: PLR0917  (Typer passes options by name)
     the failed cells.
     """
     from harness.cli.shared import run_and_report
+    from harness.run.arms import parse_overrides
     from harness.run.sweeps import load_sweep, print_dry_run
-    from harness.run.variants import parse_overrides
 
     config = load_sweep(file)
     overrides = parse_overrides(set_ or [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from harness.engines.base import EngineSpec
 from harness.errors import ModelError
 from harness.methods.base import Method
+from harness.run.arms import REFERENCE, PlannedArm
 from harness.run.config import RunConfig, canonical_digest
-from harness.run.variants import REFERENCE, Variant
 from harness.schema.records import SCHEMA_VERSION, CellRecord
 
 if TYPE_CHECKING:
@@ -22,63 +22,73 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCell:
-    """A cell with the live objects that run it."""
+    """A cell with the live objects that run it; cells of one data set share its examples."""
 
     record: CellRecord
     method: Method
     spec: EngineSpec
+    examples: TaskExamples
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens that an example of the cell may generate."""
+        return max(int(example.sampling.max_tokens) for example in self.examples.examples)
 
 
 @dataclass(frozen=True)
 class CellBuilder:
-    """Makes the cells of one workload after another."""
+    """Makes the cells of one task, length and data seed after another."""
 
     config: RunConfig
     models: ResolvedModels
-    variants: Sequence[Variant]
+    arms: Sequence[PlannedArm]
     base: EngineSpec
 
     @cached_property
     def _own_digests(self) -> dict[str, str | None]:
         """Digest of each model that only one method uses; weights are read once a plan."""
-        names = {name for variant in self.variants for name in _own_models(variant.method)}
+        names = {name for planned in self.arms for name in _own_models(planned.method)}
         return {name: _model_digest(name) for name in names}
 
     def build(
         self, examples: TaskExamples, length: int | None, seed: int
     ) -> tuple[PlannedCell, ...]:
-        """Cells of one workload; each engine gets its own full-prefill reference first."""
+        """Cells on some examples; each engine gets its own full-prefill reference first."""
         references: dict[str, str] = {}
         cells: dict[str, PlannedCell] = {}
         data_digest = canonical_digest([e.record.content_digest for e in examples.examples])
 
-        def add(variant: Variant, spec: EngineSpec) -> None:
-            is_reference = variant.method_name == REFERENCE
+        def add(planned: PlannedArm, spec: EngineSpec) -> None:
+            is_reference = planned.arm.method == REFERENCE
             plain = replace(spec, attention="dense", prefill="standard", options=())
             if self.config.reference and not is_reference and plain.engine not in references:
-                add(self.variants[0], plain)
-            record = self._record(variant, spec, examples, (length, seed, data_digest))
+                add(self.arms[0], plain)
+            record = self._record(planned, spec, examples, (length, seed, data_digest))
             if is_reference:
                 references[spec.engine] = record.cell_id
             else:
                 record = replace(record, reference_cell_id=references.get(spec.engine))
-            cells.setdefault(record.cell_id, PlannedCell(record, variant.method, spec))
+            cell = PlannedCell(record, planned.method, spec, examples)
+            cells.setdefault(record.cell_id, cell)
 
-        for variant in self.variants:
-            add(variant, variant.method.engine_spec(self.base))
+        for planned in self.arms:
+            add(planned, planned.method.engine_spec(self.base))
         return tuple(cells.values())
 
     def _record(
         self,
-        variant: Variant,
+        planned: PlannedArm,
         spec: EngineSpec,
         examples: TaskExamples,
         place: tuple[int | None, int, str],
     ) -> CellRecord:
         length, seed, data_digest = place
-        needs = variant.method.needs
+        method = planned.method
+        elsewhere = spec.engine if spec.engine != self.base.engine else None
+        arm = replace(planned.arm, elsewhere=elsewhere)
+        needs = method.needs
         uses_speculator = "scorer" in needs or "speculator" in needs
-        options = json.loads(json.dumps(variant.options, default=str))
+        options = json.loads(json.dumps(arm.options, default=str))
         digests = self.models.digests
         identity = {
             "schema": SCHEMA_VERSION,
@@ -87,10 +97,10 @@ class CellBuilder:
             "data_digest": data_digest,
             "length": length,
             "seed": seed,
-            "method": variant.method_name,
-            "method_version": getattr(variant.method, "version", 1),
+            "method": arm.method,
+            "method_version": getattr(method, "version", 1),
             "options": options,
-            "method_seed": variant.method_seed if variant.method.stochastic else None,
+            "method_seed": arm.method_seed if method.stochastic else None,
             "sample_seed": self.config.sample_seed,
             "engine": spec.engine,
             "dtype": spec.dtype,
@@ -100,10 +110,9 @@ class CellBuilder:
             "target": digests.get("target"),
             "speculator": digests.get("speculator") if uses_speculator else None,
         }
-        own = {name: self._own_digests[name] for name in _own_models(variant.method)}
+        own = {name: self._own_digests[name] for name in _own_models(method)}
         if own:
             identity["models"] = own
-        elsewhere = spec.engine != self.base.engine
         return CellRecord(
             cell_id=canonical_digest(identity)[:16],
             task=examples.task.name,
@@ -111,23 +120,33 @@ class CellBuilder:
             category=examples.task.category,
             metric=examples.task.metric,
             length=length,
-            arm=f"{variant.arm}@{spec.engine}" if elsewhere else variant.arm,
-            method=variant.method_name,
+            arm=arm.name,
+            method=arm.method,
             options=options,
-            keep=variant.keep,
-            look_ahead=variant.look_ahead,
+            keep=arm.keep,
+            look_ahead=arm.look_ahead,
             seed=seed,
-            method_seed=variant.method_seed,
+            method_seed=arm.method_seed,
             sample_seed=self.config.sample_seed,
             engine=spec.engine,
             dtype=spec.dtype,
             target=self.models.target_name,
             speculator=self.models.speculator_name if uses_speculator else None,
-            budget_kind=str(variant.method.budget_kind),
-            improves_ttft=variant.method.improves_ttft,
+            budget_kind=str(method.budget_kind),
+            improves_ttft=method.improves_ttft,
             reference_cell_id=None,
             identity=identity,
+            pool=arm.pool,
+            series=arm.series,
         )
+
+
+def by_examples(cells: Iterable[PlannedCell]) -> list[list[PlannedCell]]:
+    """Cells that share their examples, together, in the plan's order."""
+    found: dict[int, list[PlannedCell]] = {}
+    for cell in cells:
+        found.setdefault(id(cell.examples), []).append(cell)
+    return list(found.values())
 
 
 def _own_models(method: Method) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.errors import ConfigError, StoreError
 from harness.paths import runs_dir
 from harness.run import provenance
+from harness.run.cells import by_examples
 from harness.run.plan import Plan
 from harness.run.store import Store
 from harness.run.store_files import FILE_NAME, set_aside
@@ -40,8 +41,8 @@ def open_run(plan: Plan, out: Path | None, *, allow_mixed_code: bool = False) ->
         store = _resume(folder, plan, allow_mixed_code) if exists else _create(folder, plan)
         with store:
             store.add_cells(cell.record for cell in plan.cells)
-            for workload in plan.workloads:
-                store.add_examples(example.record for example in workload.examples.examples)
+            for alike in by_examples(plan.cells):
+                store.add_examples(example.record for example in alike[0].examples.examples)
             yield store
 
 

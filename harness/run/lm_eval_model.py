@@ -225,12 +225,12 @@ def open_method(
     HarnessError
         An unknown option, method or model, in one line.
     """
-    from harness.engines.registry import check_target, open_engine
-    from harness.methods.specprefill.scorers import open_scorer
+    from harness.engines.registry import check_target
     from harness.models.presets import resolve
     from harness.models.tokenizer import Tokenizer
+    from harness.run.arms import expand_arms
     from harness.run.config import parse_config
-    from harness.run.variants import expand_arms
+    from harness.run.opener import open_models
 
     config = parse_config(
         {
@@ -243,29 +243,20 @@ def open_method(
         },
         "--model_args",
     )
-    (variant,) = expand_arms(config)
+    (planned,) = expand_arms(config)
     target = options.target or options.pretrained
     models = resolve(options.preset, target, options.speculator or target)
     base = EngineSpec(options.engine, str(models.target), options.dtype, models.max_positions)
     check_target(base)
-    engine = stack.enter_context(open_engine(variant.method.engine_spec(base)))
-    scorer = None
-    if "scorer" in variant.method.needs:
-        spec = replace(
-            base,
-            target=str(models.speculator),
-            max_model_len=models.speculator_max_positions,
-        )
-        scorer = open_scorer(spec)
-        stack.callback(scorer.close)
-    context = MethodContext(
-        tokenizer=Tokenizer.load(str(models.target)),
-        scorer=scorer,
-        speculator=str(models.speculator),
-        max_positions=models.max_positions,
-        method_seed=variant.method_seed,
+    opened = open_models(
+        planned.method.engine_spec(base),
+        models,
+        Tokenizer.load(str(models.target)),
+        stack,
+        speculator="scorer" in planned.method.needs,
     )
-    return variant.method, engine, context
+    assert opened.engine is not None, "the target was asked for"
+    return planned.method, opened.engine, opened.context(method_seed=planned.arm.method_seed)
 
 
 def run_lm_eval(arguments: Iterable[str]) -> None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from harness.engines.base import EngineSpec
 from harness.engines.registry import check_target
 from harness.errors import ConfigError, nearest
-from harness.run.cells import CellBuilder, PlannedCell
+from harness.run.arms import expand_arms
+from harness.run.cells import CellBuilder, PlannedCell, by_examples
 from harness.run.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig
-from harness.run.variants import expand_arms
 
 if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
@@ -30,72 +30,59 @@ _ROUND = 256
 
 
 @dataclass(frozen=True)
-class Workload:
-    """The examples of one task, length and seed, and the cells that run on them."""
-
-    examples: TaskExamples
-    cells: tuple[PlannedCell, ...]
-
-    @property
-    def max_tokens(self) -> int:
-        """Most tokens that an example of this workload may generate."""
-        return max(int(example.sampling.max_tokens) for example in self.examples.examples)
-
-
-@dataclass(frozen=True)
 class Plan:
     """What a run will do; a first look is one whose size nobody has said."""
 
     config: RunConfig
     models: ResolvedModels
     tokenizer: Tokenizer
-    workloads: tuple[Workload, ...]
+    cells: tuple[PlannedCell, ...]
     notices: tuple[str, ...]
     max_model_len: int
     first_look: bool = False
 
-    @property
-    def cells(self) -> list[PlannedCell]:
-        """Every cell, in order."""
-        return [cell for workload in self.workloads for cell in workload.cells]
-
-    def workload_of(self, cell: PlannedCell) -> Workload:
-        """Return the workload a cell belongs to."""
-        return next(w for w in self.workloads if cell in w.cells)
-
-    def latency_samples(self, workload: Workload) -> int:
-        """Examples of a workload to time: as asked, else its part of its group's blocks."""
+    def latency_samples(self, cell: PlannedCell) -> int:
+        """Examples of a cell to time: as asked, else its part of its group's blocks."""
         asked = self.config.latency_samples
         if asked is not None:
             return asked
-        fellows = self._fellows(workload)
+        fellows = self._fellows(cell)
         share, rest = divmod(DEFAULT_BLOCKS, len(fellows))
-        return share + (fellows.index(workload) < rest)
+        return share + (_place(fellows, cell) < rest)
 
-    def blocks_before(self, workload: Workload) -> int:
-        """Latency blocks of the workloads before it in its group: blocks alternate over a group."""
-        fellows = self._fellows(workload)
-        return sum(map(self.latency_samples, fellows[: fellows.index(workload)]))
+    def blocks_before(self, cell: PlannedCell) -> int:
+        """Latency blocks of the tasks before its own in its group: orders alternate over them."""
+        fellows = self._fellows(cell)
+        return sum(map(self.latency_samples, fellows[: _place(fellows, cell)]))
 
-    def _fellows(self, workload: Workload) -> list[Workload]:
-        """Workloads of the same group and length."""
-        first = workload.cells[0].record
-        return [
-            other
-            for other in self.workloads
-            if (other.cells[0].record.group, other.cells[0].record.length)
-            == (first.group, first.length)
-        ]
+    def _fellows(self, cell: PlannedCell) -> list[PlannedCell]:
+        """A cell for each task and seed of the same group and length."""
+        group, length = cell.record.group, cell.record.length
+        firsts = (cells[0] for cells in by_examples(self.cells))
+        return [c for c in firsts if (c.record.group, c.record.length) == (group, length)]
 
     def reference_of(self, cell: PlannedCell) -> PlannedCell | None:
         """Return the full-prefill cell that a cell's deltas refer to, or None."""
         wanted = cell.record.reference_cell_id
         return next((c for c in self.cells if c.record.cell_id == wanted), None)
 
+    def has_reference(self, cell: PlannedCell) -> bool:
+        """Whether any cell on the same examples is compared with full prefill."""
+        return any(
+            c.record.reference_cell_id is not None
+            for c in self.cells
+            if c.examples is cell.examples
+        )
+
     @property
     def specs(self) -> list[EngineSpec]:
         """The engines the plan needs, the reference's first, each once."""
         return list(dict.fromkeys(cell.spec for cell in self.cells))
+
+
+def _place(fellows: Sequence[PlannedCell], cell: PlannedCell) -> int:
+    """Where the cell on the same examples stands among its fellows."""
+    return [fellow.examples is cell.examples for fellow in fellows].index(True)
 
 
 def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Plan:
@@ -109,7 +96,7 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
     from harness.models.presets import resolve
     from harness.models.tokenizer import Tokenizer
 
-    variants = expand_arms(config, overrides)
+    arms = expand_arms(config, overrides)
     sizes = (config.limit, config.latency_samples, config.data)
     first_look = all(size is None for size in sizes)
     tasks, notices = _tasks(config)
@@ -129,14 +116,11 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
         field = config.query_from
         loaded = [(_with_queries(found, field), size, seed) for found, size, seed in loaded]
     base = replace(base, max_model_len=_engine_length(loaded, models.max_positions))
-    builder = CellBuilder(config, models, variants, base)
-    workloads = tuple(
-        Workload(examples, builder.build(examples, length, seed))
-        for examples, length, seed in loaded
+    builder = CellBuilder(config, models, arms, base)
+    cells = tuple(
+        cell for examples, length, seed in loaded for cell in builder.build(examples, length, seed)
     )
-    return Plan(
-        config, models, tokenizer, workloads, tuple(notices), base.max_model_len, first_look
-    )
+    return Plan(config, models, tokenizer, cells, tuple(notices), base.max_model_len, first_look)
 
 
 def _with_limit(config: RunConfig, tasks: Sequence[TaskInfo | None]) -> RunConfig:

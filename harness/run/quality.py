@@ -20,7 +20,7 @@ from harness.schema.records import QualityRecord
 from harness.tasks.segments import evidence_tokens, share_kept
 
 if TYPE_CHECKING:
-    from harness.tasks.examples import Example, TaskExamples
+    from harness.tasks.examples import Example
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class QualityWork:
     """The pending examples of one cell and what its method may use."""
 
     cell: PlannedCell
-    examples: TaskExamples
     pending: Sequence[Example]
     context: MethodContext
 
@@ -101,7 +100,7 @@ class _Quality:
         counters = {**receipt.counters, **generation.counters}
         record = self._record(
             example,
-            self.work.examples.score(example, generation.text),
+            self.work.cell.examples.score(example, generation.text),
             replace(receipt, counters=counters),
         )
         return replace(
@@ -128,7 +127,9 @@ class _Quality:
         pairs = [PreparedPair(pruned[p.prompt.text], p.continuation) for p in example.pairs]
         results = list(self.engine.loglikelihood(pairs))
         receipt = results[0].receipt or pairs[0].context.receipt
-        metrics = self.work.examples.score(example, [(r.logprob, r.is_greedy) for r in results])
+        metrics = self.work.cell.examples.score(
+            example, [(r.logprob, r.is_greedy) for r in results]
+        )
         best = example.pairs[int(np.argmax([r.logprob for r in results]))].continuation
         return replace(
             self._record(example, metrics, receipt),
@@ -163,7 +164,7 @@ class _Quality:
         return share_kept(known[prompt.example_id], receipt.kept_spans)
 
     def _evidence(self, prompt: Prompt) -> frozenset[int]:
-        """Token indices of the gold evidence; every cell of the workload needs them."""
+        """Token indices of the gold evidence; every cell on them needs these."""
         if prompt.segments is None or not prompt.segments.evidence:
             return frozenset()
         _, offsets = self.context.tokenizer.encode_with_offsets(prompt.text)

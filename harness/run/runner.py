@@ -17,16 +17,14 @@ from itertools import chain, takewhile
 from time import perf_counter
 
 from harness.engines.base import Engine, EngineSpec
-from harness.engines.registry import open_engine
-from harness.engines.scorer import Scorer
 from harness.errors import HarnessError, UnsupportedError
 from harness.methods.base import MethodContext
-from harness.methods.specprefill.scorers import open_scorer
-from harness.run.cells import PlannedCell
+from harness.run.cells import PlannedCell, by_examples
 from harness.run.config import FIRST_LOOK_S
 from harness.run.latency import ORDERS, BlockPlan, measure_blocks, uncached, warm_up
-from harness.run.plan import Plan, Workload
-from harness.run.pools import Member, bundles, columns
+from harness.run.opener import Opened, open_models
+from harness.run.plan import Plan
+from harness.run.pools import by_arm, pools
 from harness.run.prefill_rates import measure_rates
 from harness.run.progress import RunProgress
 from harness.run.quality import QualityWork, run_quality
@@ -87,84 +85,71 @@ class _Run:
     def on_engine(self, spec: EngineSpec) -> None:
         """Run every outstanding cell of one engine."""
         with ExitStack() as stack:
+            cells = [cell for cell in self.plan.cells if cell.spec == spec]
             try:
-                engine, scorer = self._open(spec, stack)
+                opened = self._open(spec, cells, stack)
             except HarnessError as error:
                 # Where it is full prefill's own engine that does not start, nothing can run.
                 own = (spec.attention, spec.prefill) == ("dense", "standard")
-                cells = [c for c in self.plan.cells if c.spec == spec]
                 self._stop(cells, error, refused=not own and isinstance(error, UnsupportedError))
                 return
-            rates = self._rates(spec, engine, scorer)
-            # Handles that methods make (a retriever, a compressor) live as long as the engine.
-            handles: dict[str, object] = {}
-            for bundle in bundles(self.plan.workloads):
-                kept = dict(handles)
-                for column in columns(bundle, spec):
-                    contexts = [self._context(*member, scorer, kept, rates) for member in column]
-                    self._quality(list(zip(column, contexts, strict=True)), engine)
-                handles = uncached(kept)
+            engine, rates = opened.engine, self._rates(opened, cells)
+            assert engine is not None, "the runner opens the target"
+            for pool in pools(self.plan.cells):
+                # Scores are kept for the cells of one pool, then dropped: they are large.
+                kept = dict(opened.handles)
+                for alike in by_arm(cell for cell in pool if cell.spec == spec):
+                    contexts = [self._context(cell, opened, rates, kept) for cell in alike]
+                    self._quality(list(zip(alike, contexts, strict=True)), engine)
+                opened.handles.update(uncached(kept))
             self.work.unsupported = frozenset(self.store.unsupported_reasons())
-            for workload in self.plan.workloads:
-                for cell, _ in chain.from_iterable(columns([workload], spec)):
-                    context = self._context(cell, workload, scorer, handles, rates)
+            for group in by_examples(cells):
+                for cell in chain.from_iterable(by_arm(group)):
+                    context = self._context(cell, opened, rates)
                     self._attempt(cell, partial(self._latency, cell, context, engine))
 
-    def _open(self, spec: EngineSpec, stack: ExitStack) -> tuple[Engine, Scorer | None]:
-        self.progress.say(f"starting the target on {spec.engine}, {spec.dtype}")
-        engine = stack.enter_context(open_engine(spec))
-        if not any("scorer" in c.method.needs for c in self.plan.cells if c.spec == spec):
-            return engine, None
-        self.progress.say("starting the speculator")
-        models = self.plan.models
-        scorer = open_scorer(
-            EngineSpec(
-                engine=spec.engine,
-                target=str(models.speculator),
-                dtype=spec.dtype,
-                max_model_len=models.speculator_max_positions,
-            )
+    def _open(self, spec: EngineSpec, cells: Sequence[PlannedCell], stack: ExitStack) -> Opened:
+        return open_models(
+            spec,
+            self.plan.models,
+            self.plan.tokenizer,
+            stack,
+            speculator=any("scorer" in cell.method.needs for cell in cells),
+            say=self.progress.say,
         )
-        stack.callback(scorer.close)
-        return engine, scorer
 
-    def _rates(
-        self, spec: EngineSpec, engine: Engine, scorer: Scorer | None
-    ) -> Mapping[str, float] | None:
+    def _rates(self, opened: Opened, cells: Sequence[PlannedCell]) -> Mapping[str, float] | None:
         """Measure prefill rates where an arm of this engine asks for them."""
-        cells = [cell for cell in self.plan.cells if cell.spec == spec]
-        if scorer is None or not any(getattr(c.method, "wants_rates", False) for c in cells):
+        asked = any(getattr(cell.method, "wants_rates", False) for cell in cells)
+        if opened.engine is None or opened.scorer is None or not asked:
             return None
         self.progress.say("measuring prefill rates for the break-even guard")
         longest = max(
-            (e.prompt for w in self.plan.workloads for e in w.examples.examples),
+            (e.prompt for cell in self.plan.cells for e in cell.examples.examples),
             key=lambda prompt: len(prompt.token_ids),
         )
-        return measure_rates(engine, scorer, longest)
+        return measure_rates(opened.engine, opened.scorer, longest)
 
     def _context(
         self,
         cell: PlannedCell,
-        workload: Workload,
-        scorer: Scorer | None,
-        resources: dict[str, object],
+        opened: Opened,
         rates: Mapping[str, float] | None,
+        resources: dict[str, object] | None = None,
     ) -> MethodContext:
-        return MethodContext(
-            tokenizer=self.plan.tokenizer,
-            scorer=scorer,
-            speculator=str(self.plan.models.speculator),
-            max_positions=self.plan.models.max_positions,
-            max_tokens=workload.max_tokens,
+        return opened.context(
+            max_tokens=cell.max_tokens,
             method_seed=cell.record.method_seed,
             rates=rates,
             resources=resources,
         )
 
-    def _quality(self, members: Sequence[tuple[Member, MethodContext]], engine: Engine) -> None:
+    def _quality(
+        self, members: Sequence[tuple[PlannedCell, MethodContext]], engine: Engine
+    ) -> None:
         """Run cells together; where that fails, each on its own, so that one fails alone."""
-        members = [member for member in members if self.work.pending(*member[0])]
-        cells = [cell for (cell, _), _ in members]
+        members = [member for member in members if self.work.pending(member[0])]
+        cells = [cell for cell, _ in members]
         if not cells:
             return
         tasks = list(dict.fromkeys(cell.record.task for cell in cells))
@@ -178,12 +163,11 @@ class _Run:
         for cell, member in zip(cells, members, strict=True):
             self._attempt(cell, partial(self._generate, [member], engine))
 
-    def _generate(self, members: Sequence[tuple[Member, MethodContext]], engine: Engine) -> None:
+    def _generate(
+        self, members: Sequence[tuple[PlannedCell, MethodContext]], engine: Engine
+    ) -> None:
         """Run what the cells still lack, also after an attempt that failed midway."""
-        works = [
-            QualityWork(cell, workload.examples, self.work.pending(cell, workload), context)
-            for (cell, workload), context in members
-        ]
+        works = [QualityWork(cell, self.work.pending(cell), context) for cell, context in members]
         weights = {work.cell.record.cell_id: self.work.weight(work.cell) for work in works}
         for record in run_quality(works, engine):
             self.store.add_quality([record])
@@ -192,9 +176,8 @@ class _Run:
             self.progress.advance(weights[record.cell_id])
 
     def _latency(self, cell: PlannedCell, context: MethodContext, engine: Engine) -> None:
-        workload = self.plan.workload_of(cell)
         done = self.work.blocks_done(cell)
-        prompts = self.work.timed_prompts(cell, workload)
+        prompts = self.work.timed_prompts(cell)
         if len(done) >= len(prompts) or self._time_is_up(cell):
             return
         self.progress.say(f"{cell.record.task}, timing {cell.record.arm}")
@@ -205,7 +188,7 @@ class _Run:
             context=context,
             reference=None if reference is None else reference.method,
             session=self.session,
-            before=self.plan.blocks_before(workload),
+            before=self.plan.blocks_before(cell),
         )
         if self.work.first_timing(cell):
             warm_up(engine, blocks, prompts[0])

@@ -182,7 +182,9 @@ class Store:
         """Return every cell, in the order of the plan."""
         rows = self._db.execute("SELECT status, reason, body FROM cells ORDER BY rowid")
         return [
-            CellRecord(**{**json.loads(body), "status": CellStatus(status), "reason": reason})
+            CellRecord(
+                **{**schema.cell_fields(body), "status": CellStatus(status), "reason": reason}
+            )
             for status, reason, body in rows
         ]
 

@@ -154,6 +154,22 @@ def _receipt(text: str) -> Receipt:
     return Receipt.from_json(json.loads(text))
 
 
+def cell_fields(body: str) -> dict[str, Any]:
+    """Fields of a cell's JSON; those that early stores lack are made of the ones they have."""
+    fields: dict[str, Any] = json.loads(body)
+    if "series" not in fields:
+        at = f"@{fields['engine']}"
+        name = fields["arm"].removesuffix(at)
+        end = at if name != fields["arm"] else ""
+        keep, look_ahead = fields["keep"], fields["look_ahead"]
+        stem = name.removesuffix(f"-m{fields['method_seed']}")
+        depth = f"-lah{look_ahead}" if stem.endswith(f"-lah{look_ahead}") else ""
+        rate = "" if keep is None else f"-k{keep * 100:g}"
+        fields["pool"] = stem + end
+        fields["series"] = stem.removesuffix(depth).removesuffix(rate) + depth + end
+    return fields
+
+
 def example_row(e: ExampleRecord) -> tuple[Any, ...]:
     """Return the row of an example."""
     return (

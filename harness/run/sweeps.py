@@ -72,16 +72,18 @@ def estimate_plan(plan: Plan) -> dict[str, Any]:
     """Cells with the tokens the target prefills (quality and latency) and a rough time.
 
     The speculator's pass is counted once an example: it serves every keep rate and every smaller
-    look-ahead of the same workload.
+    look-ahead on the same examples.
     """
+    from harness.run.cells import by_examples
+
     cells = []
-    for workload in plan.workloads:
-        lengths = [len(e.prompt.token_ids) for e in workload.examples.examples]
+    for alike in by_examples(plan.cells):
+        lengths = [len(e.prompt.token_ids) for e in alike[0].examples.examples]
         scored = False
-        for cell in workload.cells:
+        for cell in alike:
             record = cell.record
             share = record.keep if record.keep is not None and record.improves_ttft else 1.0
-            timed = lengths[: plan.latency_samples(workload)] if record.reference_cell_id else []
+            timed = lengths[: plan.latency_samples(cell)] if record.reference_cell_id else []
             tokens = sum(lengths) * share + sum(timed) * (2 * share + 2)
             scorer = 2.0 * sum(timed) if "scorer" in cell.method.needs else 0.0
             if "scorer" in cell.method.needs and not scored:

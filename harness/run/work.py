@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.engines.base import EngineSpec
 from harness.run.cells import PlannedCell
-from harness.run.plan import Plan, Workload
+from harness.run.plan import Plan
 from harness.run.store import Store
 from harness.schema.prompts import Prompt
 
@@ -37,51 +37,46 @@ class Outstanding:
         for cell_id, block in store.done_blocks():
             blocks.setdefault(cell_id, set()).add(block)
         work = cls(plan, store.done_pairs(), blocks, frozenset(store.unsupported_reasons()))
-        for workload in plan.workloads:
-            for cell in workload.cells:
-                pending = len(work.pending(cell, workload))
-                timed = work.blocks_left(cell, workload)
-                work.requests += pending + 4 * timed
-                work.units += pending * work.weight(cell) + timed * work.block_weight(cell)
+        for cell in plan.cells:
+            pending, timed = len(work.pending(cell)), work.blocks_left(cell)
+            work.requests += pending + 4 * timed
+            work.units += pending * work.weight(cell) + timed * work.block_weight(cell)
         return work
 
-    def pending(self, cell: PlannedCell, workload: Workload) -> list[Example]:
+    def pending(self, cell: PlannedCell) -> list[Example]:
         """Examples of a cell without a quality record."""
         cell_id = cell.record.cell_id
         return [
             example
-            for example in workload.examples.examples
+            for example in cell.examples.examples
             if (cell_id, example.record.example_id) not in self.pairs_done
         ]
 
-    def timed_prompts(self, cell: PlannedCell, workload: Workload) -> list[Prompt]:
+    def timed_prompts(self, cell: PlannedCell) -> list[Prompt]:
         """Prompts of a cell's latency blocks; a reference is timed inside its arms' blocks.
 
         There are none for a method that supports none of the examples.
         """
         if cell.record.cell_id in self.unsupported:
             return []
-        examples = workload.examples.examples
-        alone = all(c.record.reference_cell_id is None for c in workload.cells)
-        if cell.record.reference_cell_id is None and not alone:
+        if cell.record.reference_cell_id is None and self.plan.has_reference(cell):
             return []
-        generative = [e.prompt for e in examples if e.kind == "generate"]
-        return generative[: self.plan.latency_samples(workload)]
+        generative = [e.prompt for e in cell.examples.examples if e.kind == "generate"]
+        return generative[: self.plan.latency_samples(cell)]
 
     def blocks_done(self, cell: PlannedCell) -> set[int]:
         """Blocks of a cell that are complete."""
         return self.blocks.get(cell.record.cell_id, set())
 
-    def blocks_left(self, cell: PlannedCell, workload: Workload) -> int:
+    def blocks_left(self, cell: PlannedCell) -> int:
         """Blocks of a cell that are still to be measured."""
-        return max(0, len(self.timed_prompts(cell, workload)) - len(self.blocks_done(cell)))
+        return max(0, len(self.timed_prompts(cell)) - len(self.blocks_done(cell)))
 
     def needs(self, spec: EngineSpec) -> bool:
         """Whether any cell of an engine has work left."""
         return any(
-            self.pending(cell, workload) or self.blocks_left(cell, workload)
-            for workload in self.plan.workloads
-            for cell in workload.cells
+            self.pending(cell) or self.blocks_left(cell)
+            for cell in self.plan.cells
             if cell.spec == spec
         )
 

@@ -56,6 +56,9 @@ class CellRecord:
         Hash of the cell's resolved identity (DESIGN.md, rule 2).
     arm
         Display name, unique within (task, length, seed); ``method`` is the method's own name.
+    pool, series
+        The arm's name without the method seed that tells repetitions apart, and without the keep
+        rate as well (:class:`harness.schema.arm.Arm`).
     category
         The task's category (``retrieval``, ``single_doc_qa`` …).
     metric
@@ -89,6 +92,8 @@ class CellRecord:
     improves_ttft: bool
     reference_cell_id: str | None
     identity: Mapping[str, Any]
+    pool: str
+    series: str
     status: CellStatus = CellStatus.PENDING
     reason: str | None = None
 

@@ -10,11 +10,11 @@ from tiny import WORDS, tiny_model, tiny_tokenizer
 
 from harness.analysis.summary import summarize
 from harness.methods import METHODS
+from harness.run.arms import method_names
 from harness.run.config import RunConfig
 from harness.run.folder import open_run
 from harness.run.plan import build_plan
 from harness.run.runner import execute
-from harness.run.variants import method_names
 
 
 @pytest.fixture(scope="module")

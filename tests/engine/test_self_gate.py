@@ -53,8 +53,8 @@ def shared(
     """Let runs use the engines that are open, and leave them open."""
     monkeypatch.setattr(VllmEngine, "close", lambda _: None)
     monkeypatch.setattr(VllmScorer, "close", lambda _: None)
-    monkeypatch.setattr("harness.run.runner.open_engine", lambda _: vllm_engine)
-    monkeypatch.setattr("harness.run.runner.open_scorer", lambda _: vllm_scorer)
+    monkeypatch.setattr("harness.run.opener.open_engine", lambda _: vllm_engine)
+    monkeypatch.setattr("harness.run.opener.open_scorer", lambda _: vllm_scorer)
 
 
 def gated(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from unit.tasks.data.files import LONGBENCH, lines
 
+from harness.run.cells import by_examples
 from harness.run.config import RunConfig
 from harness.run.plan import build_plan
 from harness.tasks.data.importing import import_path
@@ -25,8 +26,9 @@ def planned(**changes: object) -> dict[str, tuple[int | None, int]]:
     base = {"task": ("longbench_qasper", "ruler_niah_single_1"), "engine": "fake",
             "preset": "smollm2", "limit": 1}  # fmt: skip
     plan = build_plan(RunConfig.model_validate({**base, **changes}))
-    records = [w.examples.examples[0].record for w in plan.workloads]
-    assert [w.cells[0].record.length for w in plan.workloads] == [r.length for r in records]
+    cells = [alike[0] for alike in by_examples(plan.cells)]
+    records = [cell.examples.examples[0].record for cell in cells]
+    assert [cell.record.length for cell in cells] == [r.length for r in records]
     return {r.task: (r.length, r.token_count) for r in records}
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from harness.engines.base import Generation, Sampling
 from harness.engines.fake import FakeEngine
+from harness.run.cells import by_examples
 from harness.run.config import RunConfig
 from harness.run.folder import open_run
 from harness.run.plan import Plan, build_plan
-from harness.run.pools import bundles, columns
+from harness.run.pools import by_arm, pools
 from harness.run.runner import Outcome, execute
 from harness.run.store import Store
 from harness.schema.prompts import PreparedPrompt
@@ -111,18 +112,18 @@ def test_fail_fast_stops_at_the_first_failure(
     assert len(batches) == 1
 
 
-def test_bundles_are_bounded(plan: Plan) -> None:
-    """No more examples than allowed run together, but a workload is never split."""
-    assert [len(bundle) for bundle in bundles(plan.workloads, most=4)] == [2, 1]
-    assert [len(bundle) for bundle in bundles(plan.workloads, most=1)] == [1, 1, 1]
-    assert [len(bundle) for bundle in bundles(plan.workloads)] == [3]
+def test_pools_are_bounded(plan: Plan) -> None:
+    """No more examples than allowed run together, but a task's examples are never split."""
+
+    def sizes(**named: int) -> list[int]:
+        return [len(by_examples(pool)) for pool in pools(plan.cells, **named)]
+
+    assert (sizes(most=4), sizes(most=1), sizes()) == ([2, 1], [1, 1, 1], [3])
 
 
 def test_the_longest_look_ahead_comes_first(plan: Plan) -> None:
-    """Scores of the longest look-ahead serve the others, so that its column is first."""
+    """Scores of the longest look-ahead serve the others, so that its cells are first."""
     config = plan.config.model_copy(update={"look_ahead": (1, 8, 4)})
-    wide = build_plan(config)
-    (spec,) = wide.specs
-    found = [column[0][0].record.look_ahead for column in columns(wide.workloads, spec)]
-    assert found == [8, 4, 1, None]
-    assert all(len(column) == len(TASKS) for column in columns(wide.workloads, spec))
+    found = by_arm(build_plan(config).cells)
+    assert [alike[0].record.look_ahead for alike in found] == [8, 4, 1, None]
+    assert all(len(alike) == len(TASKS) for alike in found)

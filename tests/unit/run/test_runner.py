@@ -280,11 +280,10 @@ def test_a_question_from_a_field_of_the_data(tmp_path: Path) -> None:
     config = CONFIG.model_copy(
         update={"data": str(tmp_path / "d.jsonl"), "arms": {"random": {}}, "query_from": None}
     )
-    (workload,) = build_plan(config).workloads
-    doc = workload.examples.examples[0].doc
+    doc = build_plan(config).cells[0].examples.examples[0].doc
     (field,) = (name for name, value in doc.items() if value == row["prompt"])
-    (workload,) = build_plan(config.model_copy(update={"query_from": field})).workloads
-    assert workload.examples.examples[0].prompt.query == row["prompt"]
+    asked = build_plan(config.model_copy(update={"query_from": field}))
+    assert asked.cells[0].examples.examples[0].prompt.query == row["prompt"]
     with pytest.raises(ConfigError, match="--query-from nothing: no text of that name"):
         build_plan(config.model_copy(update={"query_from": "nothing"}))
 

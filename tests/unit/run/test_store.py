@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sqlite3
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from harness.errors import StoreError
 from harness.run.store import Store
 from harness.run.store_files import FILE_NAME, set_aside
+from harness.run.store_schema import cell_fields
 from harness.schema.receipts import BudgetKind, Cost, Receipt, Status
 from harness.schema.records import (
     CellRecord,
@@ -45,6 +47,8 @@ CELL = CellRecord(
     improves_ttft=True,
     reference_cell_id=None,
     identity={},
+    pool="specprefill",
+    series="specprefill",
 )
 RECEIPT = Receipt(
     method="specprefill",
@@ -174,3 +178,21 @@ def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
     """A missing run is named, with the command that lists runs."""
     with pytest.raises(StoreError, match="harness runs list"):
         Store.open(tmp_path / "nope")
+
+
+@pytest.mark.parametrize(
+    ("arm", "keep", "pool", "series"),
+    [
+        ("random-k10-m0", 0.1, "random-k10", "random"),
+        ("specprefill-k12.5-lah8@hf", 0.125, "specprefill-k12.5-lah8@hf", "specprefill-lah8@hf"),
+        ("my-k2-arm", 0.3, "my-k2-arm", "my-k2-arm"),
+        ("full", None, "full", "full"),
+    ],
+)
+def test_cells_of_early_stores_get_their_pool_and_curve(
+    arm: str, keep: float | None, pool: str, series: str
+) -> None:
+    """A store that was written before these were fields is read with what its names say."""
+    old = {"arm": arm, "keep": keep, "look_ahead": 8, "method_seed": 0, "engine": "hf"}
+    fields = cell_fields(json.dumps(old))
+    assert (fields["pool"], fields["series"]) == (pool, series)

@@ -7,13 +7,13 @@ import pytest
 from harness.errors import ConfigError
 from harness.methods import METHODS
 from harness.methods.specprefill.method import SpecPrefill
+from harness.run.arms import expand_arms, method_names, parse_overrides
 from harness.run.config import RunConfig
-from harness.run.variants import expand_arms, method_names, parse_overrides
 
 
 def names(config: RunConfig) -> list[str]:
     """Display names of a configuration's arms."""
-    return [variant.arm for variant in expand_arms(config)]
+    return [planned.arm.name for planned in expand_arms(config)]
 
 
 def test_each_arm_takes_the_axes_it_has() -> None:
@@ -32,10 +32,11 @@ def test_each_arm_takes_the_axes_it_has() -> None:
 
 def test_what_an_arm_file_fixes_stays() -> None:
     """A baseline with its own keep rate keeps it, whatever the run asks for."""
-    (variant,) = expand_arms(
+    (planned,) = expand_arms(
         RunConfig(arms={"specprefill-p3-full-lah4": {}}, keep=(0.1, 0.9), reference=False)
     )
-    assert (variant.arm, variant.keep, variant.look_ahead) == ("specprefill-p3-full-lah4", 0.3, 4)
+    arm = planned.arm
+    assert (arm.name, arm.keep, arm.look_ahead) == ("specprefill-p3-full-lah4", 0.3, 4)
 
 
 def test_full_prefill_comes_first_and_once() -> None:
@@ -58,12 +59,12 @@ def test_an_override_keeps_the_name_and_reaches_nested_options() -> None:
     )
     plain = expand_arms(RunConfig())[1]
     (_, changed) = expand_arms(RunConfig(), overrides)
-    assert changed.arm == plain.arm
+    assert changed.arm.name == plain.arm.name
     assert isinstance(changed.method, SpecPrefill)
     assert changed.method.config.order == "lowest"
     assert changed.method.config.always_keep.last == 64
     assert changed.method.config.chunk == 16
-    assert changed.options != plain.options
+    assert changed.arm.options != plain.arm.options
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,9 @@ def test_all_names_every_method() -> None:
     assert [name for name in names if name in METHODS] == list(METHODS)
     assert set(names) - set(METHODS) == {"rag-bm25-relevance"}
     orders = {
-        variant.arm: variant.options["order"]
-        for variant in expand_arms(RunConfig(arms=names))
-        if variant.method_name == "rag"
+        planned.arm.name: planned.arm.options["order"]
+        for planned in expand_arms(RunConfig(arms=names))
+        if planned.arm.method == "rag"
     }
     assert orders == {"rag-k10": "original", "rag-bm25-relevance-k10": "relevance"}
     with pytest.raises(ConfigError, match="stands alone"):
@@ -99,4 +100,21 @@ def test_all_names_every_method() -> None:
 def test_every_method_of_the_registry_expands() -> None:
     """Each method's defaults are valid, so that it can be run by its name alone."""
     config = RunConfig(arms={name: {} for name in METHODS})
-    assert {variant.method_name for variant in expand_arms(config)} == set(METHODS)
+    assert {planned.arm.method for planned in expand_arms(config)} == set(METHODS)
+
+
+def test_an_arms_facts_are_fields() -> None:
+    """Pool and curve come from the facts: user names that look like rates stay whole."""
+    config = RunConfig(
+        arms={"my-k2-arm": {"method": "random"}, "my-k4-arm": {"method": "random"}},
+        keep=(0.1, 0.3),
+        method_seed=(0, 1),
+        reference=False,
+    )
+    arms = [planned.arm for planned in expand_arms(config)]
+    assert {arm.series for arm in arms} == {"my-k2-arm", "my-k4-arm"}
+    assert {arm.pool for arm in arms if arm.base == "my-k2-arm"} == {
+        "my-k2-arm-k10",
+        "my-k2-arm-k30",
+    }
+    assert arms[0].name == "my-k2-arm-k10-m0"

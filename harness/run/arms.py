@@ -1,4 +1,4 @@
-"""From the arms a configuration names to the method objects a plan runs."""
+"""From the arms a configuration names to the arms and method objects that a plan runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from harness.methods import METHODS
 from harness.methods.arms import build_method, load_arm, option_defaults
 from harness.methods.base import Method
 from harness.run.config import RunConfig
+from harness.schema.arm import Arm
 
 ALSO = {"rag": ("rag-bm25-relevance",)}
 """Arms that ``all`` takes beside a method's own: retrieval is reported in both orders."""
@@ -20,19 +21,11 @@ REFERENCE = "full"
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """One arm at one keep rate, look-ahead and method seed.
+class PlannedArm:
+    """An arm with the method object that runs it."""
 
-    ``options`` are the resolved options that shape results; ``arm`` is the display name.
-    """
-
-    arm: str
-    method_name: str
+    arm: Arm
     method: Method
-    options: Mapping[str, Any]
-    keep: float | None
-    look_ahead: int | None
-    method_seed: int
 
 
 def method_names(given: list[str]) -> list[str]:
@@ -75,7 +68,7 @@ def parse_overrides(settings: list[str]) -> dict[str, dict[str, Any]]:
 
 def expand_arms(
     config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | None = None
-) -> list[Variant]:
+) -> list[PlannedArm]:
     """Every arm of the configuration at every keep rate, look-ahead and method seed it takes.
 
     An arm file that fixes ``keep`` or ``look_ahead`` keeps what it fixes. Full prefill comes
@@ -90,7 +83,7 @@ def expand_arms(
     arms = dict(config.arms)
     if config.reference:
         arms = {REFERENCE: arms.pop(REFERENCE, {}), **arms}
-    found: list[Variant] = []
+    found: list[PlannedArm] = []
     used: set[str] = set()
     for name, given in arms.items():
         method_name, fixed = _base(name, given)
@@ -120,38 +113,26 @@ def _base(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _expand(
     name: str, method_name: str, fixed: Mapping[str, Any], config: RunConfig
-) -> list[Variant]:
+) -> list[PlannedArm]:
     defaults = option_defaults(method_name)
     keeps = _axis("keep", config.keep, defaults, fixed)
     look_aheads = _axis("look_ahead", config.look_ahead, defaults, fixed)
     probe = build_method(method_name, fixed, where=name)
     seeds = config.method_seed if probe.stochastic else config.method_seed[:1]
-    variants = []
+    taken = {axis for axis in ("keep", "look_ahead") if axis in defaults and axis not in fixed}
+    varied = frozenset(taken | ({"method_seed"} if len(seeds) > 1 else set()))
+    found = []
     for keep in keeps:
         for look_ahead in look_aheads:
-            options = dict(fixed)
-            suffix = ""
-            if "keep" in defaults and "keep" not in fixed:
-                options["keep"] = keep
-                suffix += f"-k{keep * 100:g}"
-            if "look_ahead" in defaults and "look_ahead" not in fixed:
-                options["look_ahead"] = look_ahead
-                suffix += f"-lah{look_ahead}"
+            chosen: dict[str, Any] = {"keep": keep, "look_ahead": look_ahead}
+            options: dict[str, Any] = {**fixed, **{axis: chosen[axis] for axis in sorted(taken)}}
             method = build_method(method_name, options, where=name)
-            for seed in seeds:
-                arm = name + suffix + (f"-m{seed}" if len(seeds) > 1 else "")
-                variants.append(
-                    Variant(
-                        arm=arm,
-                        method_name=method_name,
-                        method=method,
-                        options={**defaults, **options},
-                        keep=options.get("keep", defaults.get("keep")),
-                        look_ahead=options.get("look_ahead", defaults.get("look_ahead")),
-                        method_seed=seed,
-                    )
-                )
-    return variants
+            resolved = {**defaults, **options}
+            facts = (resolved, resolved.get("keep"), resolved.get("look_ahead"))
+            found += [
+                PlannedArm(Arm(name, method_name, *facts, seed, varied), method) for seed in seeds
+            ]
+    return found
 
 
 def _axis(
