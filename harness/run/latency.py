@@ -14,6 +14,7 @@ from time import perf_counter
 
 from harness.engines.base import Engine, Sampling
 from harness.methods.base import Method, MethodContext
+from harness.run.proof import check_proof
 from harness.schema.prompts import Prompt
 from harness.schema.receipts import Receipt, Status
 from harness.schema.records import LatencyRecord
@@ -59,6 +60,8 @@ def time_request(
     if generation.ttft_s is None:
         raise RuntimeError("the engine's time_one gave no ttft_s")
     receipt = generation.receipt or prepared.receipt
+    receipt = replace(receipt, counters={**receipt.counters, **generation.counters})
+    check_proof(method, prepared, receipt)
     before, whole = (_scoring(r.stages_s) for r in (prepared.receipt, receipt))
     # A scorer with its own clock (the fake one) may report more than the wall shows.
     method_s = max(method_s, sum(before))
@@ -76,9 +79,7 @@ def time_request(
         stages_s=stages,
         tpot_s=(times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else None,
         tokens=len(generation.token_ids),
-        receipt=replace(
-            receipt, stages_s=stages, counters={**receipt.counters, **generation.counters}
-        ),
+        receipt=replace(receipt, stages_s=stages),
     )
 
 

@@ -14,6 +14,7 @@ from harness.engines.base import Engine, Generation, Sampling
 from harness.methods.base import MethodContext
 from harness.run.cells import PlannedCell
 from harness.run.placing import placed
+from harness.run.proof import check_proof
 from harness.schema.prompts import PreparedPair, PreparedPrompt, Prompt
 from harness.schema.receipts import Receipt, Status
 from harness.schema.records import QualityRecord
@@ -70,7 +71,7 @@ def _generate(
 class _Quality:
     work: QualityWork
     engine: Engine
-    receipts: dict[str, Receipt] = field(default_factory=dict)
+    sent: dict[str, PreparedPrompt] = field(default_factory=dict)
     refused: list[PreparedPrompt] = field(default_factory=list)
 
     @property
@@ -87,7 +88,7 @@ class _Quality:
             if prepared.receipt.status is Status.UNSUPPORTED:
                 self.refused.append(prepared)
             else:
-                self.receipts[prepared.example_id] = prepared.receipt
+                self.sent[prepared.example_id] = prepared
                 yield prepared
 
     def refusals(self) -> Iterator[QualityRecord]:
@@ -95,14 +96,12 @@ class _Quality:
             yield self._refusal(self.refused.pop(0))
 
     def generated(self, example: Example, generation: Generation) -> QualityRecord:
-        before = self.receipts.pop(generation.example_id)
-        receipt = generation.receipt or before
-        counters = {**receipt.counters, **generation.counters}
-        record = self._record(
-            example,
-            self.work.cell.examples.score(example, generation.text),
-            replace(receipt, counters=counters),
-        )
+        prepared = self.sent.pop(generation.example_id)
+        receipt = generation.receipt or prepared.receipt
+        receipt = replace(receipt, counters={**receipt.counters, **generation.counters})
+        check_proof(self.work.cell.method, prepared, receipt)
+        score = self.work.cell.examples.score(example, generation.text)
+        record = self._record(example, score, receipt)
         return replace(
             record,
             text=generation.text,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 
-from harness.engines.base import EngineSpec
+from harness.engines.base import EngineSpec, Generation, Sampling
 from harness.engines.fake import SECONDS_PER_STEP, SECONDS_PER_TOKEN, FakeEngine
 from harness.methods.base import MethodContext
 from harness.methods.full import Full
 from harness.models.embedded import prepare_smollm2
 from harness.models.tokenizer import Tokenizer
 from harness.run.latency import TIMED_TOKENS, BlockPlan, measure_blocks, time_request, uncached
+from harness.run.proof import UnprovenError
 from harness.schema.prompts import PreparedPrompt, Prompt
 from harness.schema.receipts import BudgetKind, Receipt, Status
 
@@ -112,3 +113,67 @@ def test_an_unsupported_prompt_is_not_timed(path: str, context: MethodContext) -
     plan = BlockPlan("c", Half([], Status.UNSUPPORTED), context, Full(), "s")
     engine = FakeEngine(EngineSpec("fake", path))
     assert list(measure_blocks(engine, plan, prompts(context, 1), done=set())) == [[]]
+
+
+class ScoresInside(FakeEngine):
+    """An engine whose strategy scores and selects inside the prefill, as GemFilter's does."""
+
+    def time_one(self, prompt: PreparedPrompt, sampling: Sampling) -> Generation:
+        """Four tokens: the first after 1 s, of which 0.4 s scored and 0.1 s selected."""
+        receipt = replace(
+            prompt.receipt,
+            stages_s={
+                name: prompt.receipt.stages_s.get(name, 0.0) + seconds
+                for name, seconds in (("score", 0.4), ("select", 0.1))
+            },
+        )
+        return replace(
+            super().time_one(prompt, sampling),
+            token_ids=(5, 6, 7, 8),
+            ttft_s=1.0,
+            token_times_s=(1.0, 1.02, 1.05, 1.06),
+            receipt=receipt,
+        )
+
+
+def test_tpot_is_the_mean_of_the_later_tokens(path: str, context: MethodContext) -> None:
+    """Three gaps over 0.06 s are 0.02 s a token: the first token's wait is TTFT's alone."""
+    (prompt,) = prompts(context, 1)
+    timed = time_request(ScoresInside(EngineSpec("fake", path)), Half([]), prompt, context)
+    assert timed is not None
+    assert timed.tokens == 4
+    assert timed.tpot_s == pytest.approx(0.02)
+
+
+def test_scoring_inside_the_engine_is_no_prefill(path: str, context: MethodContext) -> None:
+    """Seconds that a strategy scored or selected leave the prefill stage, and count once."""
+    (prompt,) = prompts(context, 1)
+    timed = time_request(ScoresInside(EngineSpec("fake", path)), Half([]), prompt, context)
+    assert timed is not None
+    assert timed.stages_s["prefill"] == pytest.approx(1.0 - 0.5)
+    assert timed.stages_s["score"] == pytest.approx(0.25 + 0.4)
+    assert timed.stages_s["select"] == pytest.approx(0.05 + 0.1)
+    assert sum(timed.stages_s.values()) == pytest.approx(timed.ttft_s)
+
+
+class WithoutHook(FakeEngine):
+    """An engine whose hook never ran: it says so, or says nothing at all."""
+
+    counters: ClassVar[dict[str, int]] = {}
+
+    def time_one(self, prompt: PreparedPrompt, sampling: Sampling) -> Generation:
+        """The fake generation without its proof."""
+        return replace(super().time_one(prompt, sampling), counters=self.counters)
+
+
+@pytest.mark.parametrize("counters", [{}, {"positions_applied": 0}])
+def test_a_sparse_request_without_proof_is_not_timed(
+    path: str, context: MethodContext, monkeypatch: pytest.MonkeyPatch, counters: dict[str, int]
+) -> None:
+    """A fast answer from tokens at the wrong positions is no measurement; full prefill is."""
+    monkeypatch.setattr(WithoutHook, "counters", counters)
+    engine = WithoutHook(EngineSpec("fake", path))
+    (prompt,) = prompts(context, 1)
+    with pytest.raises(UnprovenError, match="applied no positions"):
+        time_request(engine, Half([]), prompt, context)
+    assert time_request(engine, Full(), prompt, context) is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.summary import summarize
-from harness.engines.fake import FakeEngine
+from harness.engines.fake import FakeEngine, FakeScorer
 from harness.errors import ConfigError, EngineRefusedError, StoreError, UnsupportedError
 from harness.run.config import RunConfig
 from harness.run.folder import open_run
@@ -332,3 +332,28 @@ def test_orders_alternate_over_a_group(tmp_path: Path) -> None:
         found = {tasks[record.cell_id]: record.order for record in store.latency()}
     for arm in ("specprefill-k10-lah8", "specprefill-k30-lah8"):
         assert [found[arm, name] for name in names] == ["ABBA", "BAAB", "ABBA"]
+
+
+@pytest.mark.parametrize(
+    ("where", "says"), [("positions", "applied no positions"), ("rows", "kept no query rows")]
+)
+def test_a_cell_without_its_hooks_proof_fails(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, says: str
+) -> None:
+    """Answers of a target or speculator whose hook did not run are never a method's result."""
+    generate, score = FakeEngine._generate, FakeScorer.score
+    if where == "positions":
+        monkeypatch.setattr(
+            FakeEngine, "_generate", lambda *a, **k: replace(generate(*a, **k), counters={})
+        )
+    else:
+        monkeypatch.setattr(
+            FakeScorer, "score", lambda *a: (replace(s, counters={}) for s in score(*a))
+        )
+    with open_run(plan, tmp_path) as store:
+        outcome = execute(plan, store, quiet=True)
+        failed = {cell.method for cell in store.cells() if str(cell.status) == "failed"}
+        assert not [r for r in store.quality() if r.receipt.method == "specprefill"]
+    assert failed == {"specprefill"}
+    assert outcome.failed
+    assert all(says in reason for reason in outcome.failed.values())
