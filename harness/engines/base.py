@@ -91,8 +91,8 @@ class Generation:
 class LogLikelihood:
     """Sum of the continuation's log probabilities, and whether greedy decoding gives it.
 
-    ``receipt`` is the context's as the engine completed it, or None, as in
-    :class:`Generation`.
+    ``receipt`` is the context's as the engine completed it, or None, and ``counters`` are the
+    hooks', as in :class:`Generation`.
     """
 
     example_id: str
@@ -100,6 +100,7 @@ class LogLikelihood:
     is_greedy: bool
     token_logprobs: tuple[float, ...] = ()
     receipt: Receipt | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
 
 
 @runtime_checkable

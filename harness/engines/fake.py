@@ -76,6 +76,7 @@ class FakeEngine:
                 sum(token_logprobs),
                 all(t in seen for t in pair.continuation),
                 token_logprobs,
+                counters=_applied(pair.context),
             )
 
     def close(self) -> None:
@@ -102,7 +103,6 @@ class FakeEngine:
         ids = self.tokenizer.encode(text)[: sampling.max_tokens] or (0,)
         ttft = SECONDS_PER_TOKEN * len(prompt.token_ids)
         times = tuple(ttft + SECONDS_PER_STEP * i for i in range(len(ids)))
-        applied = 0 if prompt.positions is None else 1
         return Generation(
             example_id=prompt.example_id,
             token_ids=ids,
@@ -111,8 +111,13 @@ class FakeEngine:
             ttft_s=ttft if timed else None,
             token_times_s=times if timed else (),
             logprobs=tuple(0.0 for _ in ids) if sampling.logprobs else None,
-            counters={"positions_applied": applied},
+            counters=_applied(prompt),
         )
+
+
+def _applied(prompt: PreparedPrompt) -> dict[str, int]:
+    """Positions are part of the answer here: a sparse prompt has had its own by definition."""
+    return {"positions_applied": int(prompt.positions is not None)}
 
 
 class FakeScorer:

@@ -125,7 +125,12 @@ class _Quality:
                 return self._refusal(prepared)
         pairs = [PreparedPair(pruned[p.prompt.text], p.continuation) for p in example.pairs]
         results = list(self.engine.loglikelihood(pairs))
+        for pair, result in zip(pairs, results, strict=True):
+            found = result.receipt or pair.context.receipt
+            found = replace(found, counters={**found.counters, **result.counters})
+            check_proof(self.work.cell.method, pair.context, found)
         receipt = results[0].receipt or pairs[0].context.receipt
+        receipt = replace(receipt, counters={**receipt.counters, **results[0].counters})
         metrics = self.work.cell.examples.score(
             example, [(r.logprob, r.is_greedy) for r in results]
         )

@@ -28,7 +28,6 @@ from harness.models.config_facts import read_config
 from harness.models.folders import digest_of
 from harness.models.tokenizer import Tokenizer
 from harness.schema.prompts import PreparedPair, PreparedPrompt
-from harness.schema.receipts import Receipt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +126,7 @@ class HfEngine:
                 if context is None or pair.context is not known:
                     known, context = pair.context, self._prefill(pair.context)
                 logits = self._continuation_logits(context, pair.continuation)
-                result = _likelihood(pair, logits, context.receipt)
+                result = _likelihood(pair, logits, context)
             yield result  # outside, or the caller's code would run in inference mode too
 
     def _continuation_logits(self, context: Prefilled, tokens: Sequence[int]) -> torch.Tensor:
@@ -217,7 +216,7 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _likelihood(pair: PreparedPair, logits: torch.Tensor, receipt: Receipt | None) -> LogLikelihood:
+def _likelihood(pair: PreparedPair, logits: torch.Tensor, context: Prefilled) -> LogLikelihood:
     import torch
 
     wanted = torch.tensor(pair.continuation, dtype=torch.long, device=logits.device)
@@ -227,7 +226,8 @@ def _likelihood(pair: PreparedPair, logits: torch.Tensor, receipt: Receipt | Non
         logprob=float(chosen.sum()),
         is_greedy=bool((logits.argmax(-1) == wanted).all()),
         token_logprobs=tuple(chosen.tolist()),
-        receipt=receipt,
+        receipt=context.receipt,
+        counters=context.facts,
     )
 
 

@@ -136,8 +136,10 @@ class VllmEngine:
         ready: dict[int, LogLikelihood] = {}
         number = 0
         for done in self._run((self._admit_pair(pair) for pair in pairs), params):
-            receipt, _ = self._of_path(done.internal, done.request)
-            ready[done.number] = _loglikelihood(done.output, done.request, receipt)
+            receipt, found = self._of_path(done.internal, done.request)
+            counters = {**self._steps(done.internal, done.request), **found}
+            scored = _loglikelihood(done.output, done.request, receipt)
+            ready[done.number] = replace(scored, counters=counters)
             while number in ready:
                 yield ready.pop(number)
                 number += 1
@@ -206,13 +208,17 @@ class VllmEngine:
 
     def _completed(self, generation: Generation, internal: str, request: _Request) -> Generation:
         """Add what the workers know of a finished request."""
-        counters: dict[str, int] = {}
-        if request.positions is not None:
-            # Several ranks edit alike; the least of them is what all have done.
-            ranks = self._host.rpc("specprefill_take_steps", [internal])
-            counters["positions_applied"] = min(rank[internal] for rank in ranks)
         receipt, found = self._of_path(internal, request)
-        return replace(generation, receipt=receipt, counters={**counters, **found})
+        counters = {**self._steps(internal, request), **found}
+        return replace(generation, receipt=receipt, counters=counters)
+
+    def _steps(self, internal: str, request: _Request) -> Mapping[str, int]:
+        """Steps in which the target's hook wrote the request's positions."""
+        if request.positions is None:
+            return {}
+        # Several ranks edit alike; the least of them is what all have done.
+        ranks = self._host.rpc("specprefill_take_steps", [internal])
+        return {"positions_applied": min(rank[internal] for rank in ranks)}
 
     def _of_path(
         self, internal: str, request: _Request
