@@ -99,7 +99,7 @@ def draft_verify(  # noqa: PLR0917  (Typer passes options by name)
     the task's score, and the share of prompts with the same tokens as full prefill.
     """
     from harness.analysis.draft_verify import table, to_row, to_text
-    from harness.cli.shared import numbers
+    from harness.api.options import numbers
     from harness.run.bench.draft_verify import SWEEP, DraftVerifyOptions, bench_draft_verify
 
     options = DraftVerifyOptions(

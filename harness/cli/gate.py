@@ -60,18 +60,18 @@ def check(  # noqa: PLR0917  (Typer passes options by name)
     Exit codes: 0 pass, 1 regression, 2 bad input, 3 inconclusive, 4 not comparable.
     """
     from harness.analysis.gate import github as actions
-    from harness.analysis.gate.baseline import load_baseline
-    from harness.analysis.gate.collect import collect
     from harness.analysis.gate.junit import write_junit
     from harness.analysis.gate.render import as_text
-    from harness.analysis.gate.report import GateOptions, run_gate
-    from harness.run.runs import find_run
-    from harness.run.store import Store
+    from harness.api.result import load
 
-    options = GateOptions(margin, ttft_margin, ttft, any_machine)
-    expected = load_baseline(baseline, baseline_ref)
-    with Store.open(find_run(run)) as store:
-        report = run_gate(collect(store), expected, options)
+    report = load(run).gate(
+        baseline,
+        baseline_ref=baseline_ref,
+        margin=margin,
+        ttft_margin=ttft_margin,
+        ttft=ttft,
+        any_machine=any_machine,
+    )
     if junit is not None:
         write_junit(report, junit)
     if github:

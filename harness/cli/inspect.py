@@ -38,30 +38,26 @@ def inspect(  # noqa: PLR0917  (Typer passes options by name)
     ),
 ) -> int:
     """Show one prompt with what the method kept (bright) and dropped (dim), and the receipt."""
-    from harness.cli.inspection import inspect_prompt
+    from harness.api.inspecting import inspect as inspect_prompts
     from harness.cli.shared import result_stream
-    from harness.run.arms import parse_overrides
-    from harness.run.config import parse_config
 
-    given = {
-        "task": task,
-        "data": None if data is None else str(data),
-        "arms": [method],
-        "keep": keep,
-        "look_ahead": look_ahead,
-        "length": length,
-        "seed": seed,
-        "limit": index + 1,
-        "preset": preset,
-        "target": target,
-        "speculator": speculator,
-        "engine": engine,
-        "dtype": dtype,
-        "reference": False,
-    }
-    config = parse_config({k: v for k, v in given.items() if v is not None}, "harness inspect")
     with result_stream() as stream:
-        found, tokenizer = inspect_prompt(config, parse_overrides(set_ or []), index)
+        found = inspect_prompts(
+            task,
+            keep,
+            method,
+            index=index,
+            look_ahead=look_ahead,
+            length=length,
+            seed=seed,
+            preset=preset,
+            target=target,
+            speculator=speculator,
+            data=data,
+            engine=engine,
+            dtype=dtype,
+            set_=set_,
+        )
         if json:
             rows = [inspection.to_json() for inspection in found]
             print(json_module.dumps({"inspections": rows}, ensure_ascii=False), file=stream)
@@ -72,7 +68,7 @@ def inspect(  # noqa: PLR0917  (Typer passes options by name)
         console = Console(file=stream, highlight=False)
         for inspection in found:
             text = Text()
-            for piece, is_kept in inspection.pieces(tokenizer):
+            for piece, is_kept in inspection.pieces():
                 text.append(piece, style="bold" if is_kept else "dim")
             console.print(text, markup=False)
             receipt = inspection.prepared.receipt

@@ -77,33 +77,32 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
     Quality is measured on every example, in batches; latency on a subset, one request at a time,
     in ABBA blocks. "No look-ahead" is --look-ahead 1.
     """
-    from harness.cli.shared import numbers, run_and_report, words
-    from harness.run.arms import method_names, parse_overrides
-    from harness.run.config import parse_config
+    from harness.api.options import make_config, make_overrides
+    from harness.cli.shared import run_and_report
 
-    given = {
-        "task": words("--task", task),
-        "keep": numbers("--keep", keep, float),
-        "look_ahead": numbers("--look-ahead", look_ahead, int),
-        "length": numbers("--length", length, int) if length else None,
-        "seed": numbers("--seed", seed, int),
-        "method_seed": numbers("--method-seed", method_seed, int),
-        "sample_seed": sample_seed,
-        "arms": method_names(words("--method", method)),
-        "limit": limit,
-        "latency_samples": latency_samples,
-        "preset": preset,
-        "target": target,
-        "speculator": speculator,
-        "data": None if data is None else str(data),
-        "query_from": query_from,
-        "engine": engine,
-        "dtype": dtype,
-        "reference": not no_reference,
-        "note": note,
-    }
-    config = parse_config({k: v for k, v in given.items() if v is not None}, "harness run")
-    overrides = parse_overrides(set_ or [])
+    config = make_config(
+        "harness run",
+        task=task,
+        keep=keep,
+        method=method,
+        look_ahead=look_ahead,
+        length=length or None,
+        seed=seed,
+        method_seed=method_seed,
+        sample_seed=sample_seed,
+        limit=limit,
+        latency_samples=latency_samples,
+        preset=preset,
+        target=target,
+        speculator=speculator,
+        data=data,
+        query_from=query_from,
+        engine=engine,
+        dtype=dtype,
+        reference=not no_reference,
+        note=note,
+    )
+    overrides = make_overrides(set_)
     return run_and_report(
         config,
         overrides,

@@ -41,12 +41,12 @@ def sweep(  # noqa: PLR0917  (Typer passes options by name)
     cell is recorded and the sweep goes on; the exit code then says so, and a resume tries only
     the failed cells.
     """
+    from harness.api.options import make_overrides
     from harness.cli.shared import run_and_report
-    from harness.run.arms import parse_overrides
     from harness.run.sweeps import load_sweep, print_dry_run
 
     config = load_sweep(file)
-    overrides = parse_overrides(set_ or [])
+    overrides = make_overrides(set_)
     if dry_run:
         print_dry_run(config, overrides, json_output=json)
         return 0

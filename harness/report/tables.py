@@ -72,8 +72,8 @@ def render_csv(report: Report) -> str:
     kind = "jackknife" if report.bca_seed is None else "bca"
     for run in report.runs:
         for row in run.rows:
-            values = [*_values(row, run.record.run_id), kind, row.kernel]
-            writer.writerow([cell(value) for value in values])
+            line = [*values(row, run.record.run_id), kind, row.kernel]
+            writer.writerow([cell(value) for value in line])
     return text.getvalue()
 
 
@@ -89,7 +89,8 @@ def cell(value: Any) -> Any:
     return value
 
 
-def _values(row: Row, run_id: str) -> list[Any]:
+def values(row: Row, run_id: str) -> list[Any]:
+    """Return what :data:`COLUMNS` holds of a row, but for the last two columns."""
     delta, speedup = row.delta, row.speedup
     return [
         run_id,

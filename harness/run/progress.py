@@ -32,7 +32,8 @@ class RunProgress:
 
     def __enter__(self) -> Self:
         console = Console(stderr=True)
-        if console.is_terminal and not self.quiet:
+        # In a notebook rich draws the bar in the cell that runs.
+        if (console.is_terminal or console.is_jupyter) and not self.quiet:
             self._bar = Progress(
                 TextColumn("{task.fields[what]}", markup=False),
                 BarColumn(),

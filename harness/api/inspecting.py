@@ -1,11 +1,13 @@
-"""What a method keeps of one prompt, for a person to look at."""
+"""``harness.inspect``: what a method keeps of one prompt, for a person to look at."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from harness.api.options import Names, Overrides, make_config, make_overrides
 from harness.errors import ConfigError
 from harness.schema.prompts import PreparedPrompt, Prompt
 
@@ -23,6 +25,7 @@ class Inspection:
     arm: str
     prompt: Prompt
     prepared: PreparedPrompt
+    tokenizer: Tokenizer
 
     def to_json(self) -> dict[str, Any]:
         """Receipt, kept text spans, and the prompt's facts."""
@@ -34,12 +37,13 @@ class Inspection:
             "receipt": self.prepared.receipt.to_json(),
         }
 
-    def pieces(self, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
+    def pieces(self) -> list[tuple[str, bool]]:
         """Text in order, each piece with whether it was kept; no characters are lost."""
         spans = self.prepared.receipt.kept_spans
         if spans is None:
-            return [(tokenizer.decode(self.prepared.token_ids, skip_special_tokens=False), True)]
-        _, offsets = tokenizer.encode_with_offsets(self.prompt.text)
+            whole = self.tokenizer.decode(self.prepared.token_ids, skip_special_tokens=False)
+            return [(whole, True)]
+        _, offsets = self.tokenizer.encode_with_offsets(self.prompt.text)
         kept = [False] * len(offsets)
         for start, stop in spans:
             kept[start:stop] = [True] * (stop - start)
@@ -55,9 +59,63 @@ class Inspection:
         return pieces
 
 
+def inspect(
+    task: Names = "ruler_niah_single_2",
+    keep: float = 0.1,
+    method: Names = "specprefill",
+    *,
+    index: int = 0,
+    look_ahead: int = 8,
+    length: int = 2048,
+    seed: int = 0,
+    preset: str | None = None,
+    target: str | None = None,
+    speculator: str | None = None,
+    data: str | PathLike[str] | None = None,
+    engine: str = "vllm",
+    dtype: str = "bfloat16",
+    set_: Overrides = None,
+) -> list[Inspection]:
+    """Show what methods keep of one prompt; the target is not run.
+
+    Parameters
+    ----------
+    index
+        Which example of the task; the other options are those of :func:`harness.run`.
+
+    Returns
+    -------
+    list of Inspection
+        One an arm: the prompt, what is prefilled of it, and the receipt.
+
+    Raises
+    ------
+    HarnessError
+        An option is wrong, or there is no such example.
+    """
+    config = make_config(
+        "harness.inspect",
+        task=task,
+        data=data,
+        method=method,
+        keep=keep,
+        look_ahead=look_ahead,
+        length=length,
+        seed=seed,
+        limit=index + 1,
+        preset=preset,
+        target=target,
+        speculator=speculator,
+        engine=engine,
+        dtype=dtype,
+        reference=False,
+    )
+    return inspect_prompt(config, make_overrides(set_), index)
+
+
 def inspect_prompt(
     config: RunConfig, overrides: Mapping[str, Mapping[str, Any]], index: int
-) -> tuple[list[Inspection], Tokenizer]:
+) -> list[Inspection]:
     """Prepare example ``index`` under every arm of the configuration; the target is not run.
 
     Raises
@@ -91,5 +149,5 @@ def inspect_prompt(
                 max_tokens=cell.max_tokens, method_seed=cell.record.method_seed
             )
             (prepared,) = cell.method.prepare([prompt], context)
-            found.append(Inspection(cell.record.arm, prompt, prepared))
-    return found, plan.tokenizer
+            found.append(Inspection(cell.record.arm, prompt, prepared, plan.tokenizer))
+    return found
