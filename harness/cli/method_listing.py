@@ -45,8 +45,7 @@ def missing(method: Method) -> str | None:
         package = need.removeprefix(PACKAGE)
         if package != need and find_spec(package) is None:
             return f"pip install 'specprefill-harness[{package}]'"
-    own = getattr(method, "missing", None)
-    return None if own is None else own()
+    return method.missing()
 
 
 def _describe(name: str) -> dict[str, Any]:

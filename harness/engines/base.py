@@ -107,6 +107,21 @@ class LogLikelihood:
 class Engine(Protocol):
     """An open engine. Use it as a context manager; closing it ends every process it started."""
 
+    @classmethod
+    def check(cls, spec: EngineSpec) -> None:
+        """Refuse what this engine cannot run rightly, before anything heavy is loaded.
+
+        Raises
+        ------
+        HarnessError
+            In one line: :class:`~harness.errors.EngineRefusedError` for a model that is out of
+            reach, :class:`~harness.errors.ConfigError` for an option.
+        """
+
+    @classmethod
+    def open(cls, spec: EngineSpec) -> Self:
+        """Check ``spec``, then start the engine that it describes."""
+
     @property
     def identity(self) -> Mapping[str, str]:
         """Engine name, version, dtype, device and model digest, for the records."""

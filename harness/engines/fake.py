@@ -20,6 +20,7 @@ import numpy as np
 
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
 from harness.engines.scorer import ScoreRequest, Scores
+from harness.errors import ConfigError
 from harness.models.tokenizer import Tokenizer
 from harness.schema.prompts import PreparedPair, PreparedPrompt
 
@@ -46,8 +47,28 @@ class FakeEngine:
         self.delay_s = float(dict(spec.options).get("delay_s", 0.0))
 
     @classmethod
+    def check(cls, spec: EngineSpec) -> None:
+        """Refuse what only an engine with a model can do.
+
+        Raises
+        ------
+        ConfigError
+            Another attention path or prefill strategy, or an option that it does not have.
+        """
+        for kind, name, plain in (
+            ("attention path", spec.attention, "dense"),
+            ("prefill strategy", spec.prefill, "standard"),
+        ):
+            if name != plain:
+                raise ConfigError(f"the fake engine has no {kind} {name!r}: use --engine hf")
+        for name, _ in spec.options:
+            if name != "delay_s":
+                raise ConfigError(f"the fake engine has no option {name!r}; it has delay_s")
+
+    @classmethod
     def open(cls, spec: EngineSpec) -> FakeEngine:
         """Load the tokenizer of ``spec.target``; there is nothing else to start."""
+        cls.check(spec)
         return cls(spec)
 
     @property

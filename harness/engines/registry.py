@@ -12,7 +12,7 @@ ENGINES: dict[str, str] = {
     "hf": "harness.engines.hf.engine:HfEngine",
     "fake": "harness.engines.fake:FakeEngine",
 }
-"""Engine name → ``module:Class``; each class has ``open(spec) -> Engine``."""
+"""Engine name → ``module:Class``; each class is an :class:`~harness.engines.base.Engine`."""
 
 
 def check_target(spec: EngineSpec) -> None:
@@ -23,11 +23,13 @@ def check_target(spec: EngineSpec) -> None:
     EngineRefusedError
         Sliding-window, M-RoPE, MLA and hybrid targets (ALGORITHM.md, Prefill).
     """
-    check = getattr(resolve_name(ENGINES[spec.engine]), "check", None)
-    if check is not None:
-        check(spec)
+    _engine_class(spec).check(spec)
 
 
 def open_engine(spec: EngineSpec) -> Engine:
     """Start the engine that ``spec`` describes."""
-    return cast(Engine, resolve_name(ENGINES[spec.engine]).open(spec))
+    return _engine_class(spec).open(spec)
+
+
+def _engine_class(spec: EngineSpec) -> type[Engine]:
+    return cast("type[Engine]", resolve_name(ENGINES[spec.engine]))

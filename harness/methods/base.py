@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from harness.engines.base import EngineSpec
 from harness.schema.prompts import PreparedPrompt, Prompt
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from harness.engines.scorer import Scorer
     from harness.models.tokenizer import Tokenizer
 
+Handle = TypeVar("Handle")
+
 
 @dataclass(frozen=True)
 class MethodContext:
-    """Handles that a method may use; made once a run, never by the method.
+    """What a method may use; made by whoever runs it, never by the method.
 
     Attributes
     ----------
@@ -35,10 +38,13 @@ class MethodContext:
         Seed of stochastic methods (rule 4).
     rates
         Measured tokens per second, ``scorer`` and ``target``, for the break-even guard.
-    resources
-        Further handles by name (a dense retriever, a compressor), made lazily and kept. Results
-        kept per example stand under names that begin with ``cache:``; the latency protocol never
-        sees those.
+    handles
+        What methods open for themselves and share (a retriever, a compressor, the target's
+        shape), by name; they live as long as the engine. See :meth:`handle`.
+    memo
+        What is kept per example for other cells on the same examples (scores, evidence), by name.
+        It lives as long as a pool of cells, and a latency measurement never sees it
+        (:meth:`cold`): only what may be paid once a run belongs into ``handles``.
     """
 
     tokenizer: Tokenizer
@@ -48,28 +54,84 @@ class MethodContext:
     max_tokens: int = 0
     method_seed: int = 0
     rates: Mapping[str, float] | None = None
-    resources: dict[str, Any] = field(default_factory=dict)
+    handles: dict[str, Any] = field(default_factory=dict)
+    memo: dict[str, Any] = field(default_factory=dict)
+
+    def handle(self, name: str, make: Callable[[], Handle]) -> Handle:
+        """Return the handle of that name, made on first use. What ``make`` raises is raised."""
+        if name not in self.handles:
+            self.handles[name] = make()
+        return cast(Handle, self.handles[name])
+
+    def cold(self) -> MethodContext:
+        """Return the same handles with nothing remembered of any example (rule 3)."""
+        return replace(self, memo={})
 
 
-@runtime_checkable
-class Method(Protocol):
-    """A frozen dataclass of knobs with two functions.
+class Method(ABC):
+    """A frozen dataclass of knobs with one function that matters, :meth:`prepare`.
 
-    Class attributes describe the method for ``harness methods`` and the report: ``name``,
-    ``budget_kind``, ``needs`` (``scorer``, ``segments``, ``question``, ``evidence``, an engine
-    name …), ``stochastic`` (does ``method_seed`` matter), and ``improves_ttft`` by design.
+    Everything that a method may be asked for stands here with its default, so that whoever asks
+    never has to guess. Subclasses are dataclasses whose fields are the options of an arm; only
+    ``name`` and :meth:`prepare` must be given.
+
+    Attributes
+    ----------
+    name
+        The method's name in tables and records, a word without blanks.
+    budget_kind
+        What ``keep`` counts: prompt tokens, attention pairs, cache entries, or nothing. Arms are
+        compared within one kind only.
+    needs
+        What must be there: ``scorer``, ``speculator``, ``question``, ``documents``, ``evidence``,
+        an engine (``engine:hf``) or an optional package (``package:llmlingua``).
+    stochastic
+        Whether ``method_seed`` changes what is kept.
+    improves_ttft
+        Whether the method is meant to; those that are not are timed all the same.
+    version
+        Raised when the same knobs give other results than before: part of a cell's identity.
+    wants_rates
+        Whether ``context.rates`` must be measured before :meth:`prepare` can decide as asked.
+    own_models
+        Folders or hub names of models that only this method uses; their digests are part of a
+        cell's identity.
     """
 
     name: ClassVar[str]
-    budget_kind: ClassVar[BudgetKind]
-    needs: ClassVar[frozenset[str]]
-    stochastic: ClassVar[bool]
-    improves_ttft: ClassVar[bool]
+    budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
+    needs: ClassVar[frozenset[str]] = frozenset()
+    stochastic: ClassVar[bool] = False
+    improves_ttft: ClassVar[bool] = True
+    version: ClassVar[int] = 1
+
+    @property
+    def wants_rates(self) -> bool:
+        """No rates are asked for."""
+        return False
+
+    @property
+    def own_models(self) -> tuple[str, ...]:
+        """No models beside target and speculator."""
+        return ()
+
+    def missing(self) -> str | None:
+        """Say what this machine lacks under these knobs, beyond ``needs``; None where nothing."""
+        return None
 
     def engine_spec(self, base: EngineSpec) -> EngineSpec:
-        """Return the engine this method needs; prompt-shaping methods return ``base``."""
+        """Return the engine that runs what is prepared: ``base``, for methods that shape prompts.
 
+        Others replace ``attention``, ``prefill`` or ``engine``.
+        """
+        return base
+
+    @abstractmethod
     def prepare(
         self, prompts: Sequence[Prompt], context: MethodContext
     ) -> Iterator[PreparedPrompt]:
-        """Yield one prepared prompt for each prompt, in order, as soon as it is ready."""
+        """Yield one prepared prompt for each prompt, in order, as soon as it is ready.
+
+        A prompt that the method cannot take is yielded under the status ``unsupported`` with a
+        reason (:func:`harness.methods.pruning.unsupported`); nothing falls back silently.
+        """

@@ -16,13 +16,12 @@ import numpy.typing as npt
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.layout import LayoutError, token_offsets, touching
 from harness.methods.pruning import (
     STRICT,
     Keep,
     Positions,
-    ShapesPrompt,
     Stopwatch,
     prune,
     template_of,
@@ -31,7 +30,6 @@ from harness.methods.pruning import (
 from harness.methods.specprefill.config import Ends, SelectionConfig
 from harness.methods.specprefill.selection import select
 from harness.schema.prompts import PreparedPrompt, Prompt
-from harness.schema.receipts import BudgetKind
 
 Scores = npt.NDArray[np.float32]
 
@@ -39,7 +37,7 @@ _EVIDENCE = 4.0  # the oracle's rank of a chunk with evidence, and above
 
 
 @dataclass(frozen=True, config=STRICT)
-class _Control(ShapesPrompt):
+class _Control(Method):
     """A score for each token, then SpecPrefill's selection.
 
     Attributes
@@ -47,12 +45,6 @@ class _Control(ShapesPrompt):
     keep, chunk, always_keep
         As in :class:`harness.methods.specprefill.config.SelectionConfig`.
     """
-
-    name: ClassVar[str]
-    budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
-    needs: ClassVar[frozenset[str]] = frozenset()
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     keep: Keep = 0.1
     chunk: Annotated[int, Field(ge=1)] = 32

@@ -16,8 +16,6 @@ from typing import Any
 from harness.methods.base import MethodContext
 from harness.schema.receipts import Cost
 
-_RESOURCE = "target_shape"
-
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
@@ -101,10 +99,7 @@ def prefill_cost(
 
 def target_shape(context: MethodContext) -> ModelShape | None:
     """Shape of the target, read once from the ``config.json`` beside its tokenizer."""
-    if _RESOURCE not in context.resources:
-        context.resources[_RESOURCE] = _read_shape(context.tokenizer.hf.name_or_path)
-    shape = context.resources[_RESOURCE]
-    return shape if isinstance(shape, ModelShape) else None
+    return context.handle("target_shape", lambda: _read_shape(context.tokenizer.hf.name_or_path))
 
 
 def _read_shape(path: str) -> ModelShape | None:

@@ -7,21 +7,19 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import prefill_cost, target_shape
-from harness.methods.pruning import STRICT, ShapesPrompt, Stopwatch
+from harness.methods.pruning import STRICT, Stopwatch
 from harness.schema.prompts import PreparedPrompt, Prompt
 from harness.schema.receipts import BudgetKind, Receipt, Status
 
 
 @dataclass(frozen=True, config=STRICT)
-class Full(ShapesPrompt):
+class Full(Method):
     """Prefill every token, on the engine's ordinary path, with no positions given."""
 
     name: ClassVar[str] = "full"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.NONE
-    needs: ClassVar[frozenset[str]] = frozenset()
-    stochastic: ClassVar[bool] = False
     improves_ttft: ClassVar[bool] = False
 
     def prepare(

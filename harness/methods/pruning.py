@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from harness.engines.base import EngineSpec
 from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.schema.prompts import PreparedPrompt, Prompt
@@ -39,14 +38,6 @@ PoolKernel = Annotated[int, Field(ge=1), AfterValidator(_odd)]
 
 Positions = Literal["original", "compacted"]
 """Kept tokens stay where they were, or are renumbered 0, 1, … as if nothing had been there."""
-
-
-class ShapesPrompt:
-    """A method that only shapes the prompt: any engine will do."""
-
-    def engine_spec(self, base: EngineSpec) -> EngineSpec:
-        """Return ``base``."""
-        return base
 
 
 class Stopwatch:

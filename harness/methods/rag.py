@@ -17,13 +17,12 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from harness.errors import ModelError
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.layout import Layout, LayoutError, layout_of, sentences, windows
 from harness.methods.pruning import (
     STRICT,
     Keep,
     Positions,
-    ShapesPrompt,
     Stopwatch,
     prune,
     token_budget,
@@ -37,7 +36,7 @@ Tokens = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, config=STRICT)
-class Rag(ShapesPrompt):
+class Rag(Method):
     """Instruction, question and template, then the best passages until the budget is full.
 
     The budget is ceil(keep × M) tokens, met exactly: the passage that would overflow is cut at
@@ -60,8 +59,6 @@ class Rag(ShapesPrompt):
     name: ClassVar[str] = "rag"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
     needs: ClassVar[frozenset[str]] = frozenset({"question", "documents"})
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     keep: Keep = 0.1
     retriever: Literal["bm25", "dense"] = "bm25"
@@ -172,11 +169,7 @@ class Rag(ShapesPrompt):
     def _open(self, context: MethodContext) -> Retriever:
         if self.retriever == "bm25":
             return Bm25()
-        key = f"dense:{self.model}"
-        if key not in context.resources:
-            context.resources[key] = Dense(self.model)
-        retriever: Retriever = context.resources[key]
-        return retriever
+        return context.handle(f"dense:{self.model}", lambda: Dense(self.model))
 
 
 def fill(ranked: Sequence[Tokens], room: int) -> list[Tokens]:

@@ -11,22 +11,20 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.pruning import (
     STRICT,
     Keep,
     Positions,
-    ShapesPrompt,
     Stopwatch,
     prune,
     token_budget,
 )
 from harness.schema.prompts import PreparedPrompt, Prompt
-from harness.schema.receipts import BudgetKind
 
 
 @dataclass(frozen=True, config=STRICT)
-class TruncateMiddle(ShapesPrompt):
+class TruncateMiddle(Method):
     """Keep ceil(keep × M) tokens: half from the start (rounded up), half from the end.
 
     ``positions`` is ``compacted`` unless said otherwise: LongBench cuts text, so the model never
@@ -34,10 +32,6 @@ class TruncateMiddle(ShapesPrompt):
     """
 
     name: ClassVar[str] = "truncate_middle"
-    budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
-    needs: ClassVar[frozenset[str]] = frozenset()
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     keep: Keep = 0.1
     positions: Positions = "compacted"

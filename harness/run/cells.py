@@ -47,7 +47,7 @@ class CellBuilder:
     @cached_property
     def _own_digests(self) -> dict[str, str | None]:
         """Digest of each model that only one method uses; weights are read once a plan."""
-        names = {name for planned in self.arms for name in _own_models(planned.method)}
+        names = {name for planned in self.arms for name in planned.method.own_models}
         return {name: _model_digest(name) for name in names}
 
     def build(
@@ -98,7 +98,7 @@ class CellBuilder:
             "length": length,
             "seed": seed,
             "method": arm.method,
-            "method_version": getattr(method, "version", 1),
+            "method_version": method.version,
             "options": options,
             "method_seed": arm.method_seed if method.stochastic else None,
             "sample_seed": self.config.sample_seed,
@@ -110,7 +110,7 @@ class CellBuilder:
             "target": digests.get("target"),
             "speculator": digests.get("speculator") if uses_speculator else None,
         }
-        own = {name: self._own_digests[name] for name in _own_models(method)}
+        own = {name: self._own_digests[name] for name in method.own_models}
         if own:
             identity["models"] = own
         return CellRecord(
@@ -147,12 +147,6 @@ def by_examples(cells: Iterable[PlannedCell]) -> list[list[PlannedCell]]:
     for cell in cells:
         found.setdefault(id(cell.examples), []).append(cell)
     return list(found.values())
-
-
-def _own_models(method: Method) -> tuple[str, ...]:
-    """Models that only this method uses (a retriever's, a compressor's)."""
-    names: tuple[str, ...] = getattr(method, "own_models", ())
-    return names
 
 
 def _model_digest(name: str) -> str | None:

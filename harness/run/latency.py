@@ -47,7 +47,7 @@ def time_request(
         ``stages_s`` holds ``score``, ``select``, ``prefill`` and ``other`` (tokenization and
         everything else of the method); they add up to ``ttft_s``.
     """
-    cold = replace(context, resources=uncached(context.resources))
+    cold = context.cold()
     sampling = Sampling(max_tokens=TIMED_TOKENS, ignore_eos=True)
     start = perf_counter()
     # Tokenized anew: the prompt arrives as text. The ids are the same as those in the record.
@@ -86,11 +86,6 @@ def time_request(
 def _scoring(stages: Mapping[str, float]) -> tuple[float, float]:
     """Seconds of scoring and of selection."""
     return stages.get("score", 0.0), stages.get("select", 0.0)
-
-
-def uncached(resources: Mapping[str, object]) -> dict[str, object]:
-    """Return resources without results kept per example: names that begin with ``cache:``."""
-    return {name: value for name, value in resources.items() if not name.startswith("cache:")}
 
 
 @dataclass(frozen=True)

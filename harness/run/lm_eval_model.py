@@ -142,12 +142,8 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
                 if one.receipt.status is Status.UNSUPPORTED:
                     raise HarnessError(f"{self.method.name}: {one.receipt.reason}")
                 yield one
-            self._forget()
-
-    def _forget(self) -> None:
-        """Drop what methods keep per prompt: no prompt comes twice, and tasks can be large."""
-        for name in [n for n in self.context.resources if n.startswith("cache:")]:
-            del self.context.resources[name]
+            # No prompt comes twice, and tasks can be large.
+            context.memo.clear()
 
     def _check(self, tokens: int, new: int) -> None:
         """Refuse what the model's range cannot hold; cutting it would score another prompt."""

@@ -38,9 +38,9 @@ class Opened:
         max_tokens: int = 0,
         method_seed: int = 0,
         rates: Mapping[str, float] | None = None,
-        resources: dict[str, Any] | None = None,
+        memo: dict[str, Any] | None = None,
     ) -> MethodContext:
-        """Return the context of one cell; ``resources`` stand in for the handles."""
+        """Return the context of one cell; cells that are to share a memo are given it."""
         return MethodContext(
             tokenizer=self.tokenizer,
             scorer=self.scorer,
@@ -49,7 +49,8 @@ class Opened:
             max_tokens=max_tokens,
             method_seed=method_seed,
             rates=rates,
-            resources=self.handles if resources is None else resources,
+            handles=self.handles,
+            memo={} if memo is None else memo,
         )
 
 

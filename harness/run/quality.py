@@ -162,7 +162,7 @@ class _Quality:
     def _evidence_kept(self, prompt: Prompt, receipt: Receipt) -> float | None:
         if receipt.kept_spans is None:
             return None
-        known = self.context.resources.setdefault("cache:evidence", {})
+        known = self.context.memo.setdefault("evidence", {})
         if prompt.example_id not in known:
             known[prompt.example_id] = self._evidence(prompt)
         return share_kept(known[prompt.example_id], receipt.kept_spans)

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, takewhile
 from time import perf_counter
+from typing import Any
 
 from harness.engines.base import Engine, EngineSpec
 from harness.errors import HarnessError, UnsupportedError
 from harness.methods.base import MethodContext
 from harness.run.cells import PlannedCell, by_examples
 from harness.run.config import FIRST_LOOK_S
-from harness.run.latency import ORDERS, BlockPlan, measure_blocks, uncached, warm_up
+from harness.run.latency import ORDERS, BlockPlan, measure_blocks, warm_up
 from harness.run.opener import Opened, open_models
 from harness.run.plan import Plan
 from harness.run.pools import by_arm, pools
@@ -97,11 +98,10 @@ class _Run:
             assert engine is not None, "the runner opens the target"
             for pool in pools(self.plan.cells):
                 # Scores are kept for the cells of one pool, then dropped: they are large.
-                kept = dict(opened.handles)
+                memo: dict[str, Any] = {}
                 for alike in by_arm(cell for cell in pool if cell.spec == spec):
-                    contexts = [self._context(cell, opened, rates, kept) for cell in alike]
+                    contexts = [self._context(cell, opened, rates, memo) for cell in alike]
                     self._quality(list(zip(alike, contexts, strict=True)), engine)
-                opened.handles.update(uncached(kept))
             self.work.unsupported = frozenset(self.store.unsupported_reasons())
             for group in by_examples(cells):
                 for cell in chain.from_iterable(by_arm(group)):
@@ -120,7 +120,7 @@ class _Run:
 
     def _rates(self, opened: Opened, cells: Sequence[PlannedCell]) -> Mapping[str, float] | None:
         """Measure prefill rates where an arm of this engine asks for them."""
-        asked = any(getattr(cell.method, "wants_rates", False) for cell in cells)
+        asked = any(cell.method.wants_rates for cell in cells)
         if opened.engine is None or opened.scorer is None or not asked:
             return None
         self.progress.say("measuring prefill rates for the break-even guard")
@@ -135,13 +135,13 @@ class _Run:
         cell: PlannedCell,
         opened: Opened,
         rates: Mapping[str, float] | None,
-        resources: dict[str, object] | None = None,
+        memo: dict[str, Any] | None = None,
     ) -> MethodContext:
         return opened.context(
             max_tokens=cell.max_tokens,
             method_seed=cell.record.method_seed,
             rates=rates,
-            resources=resources,
+            memo=memo,
         )
 
     def _quality(

@@ -6,7 +6,6 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,8 +99,7 @@ def run(
     method: Method, prompts: list[Prompt], context: MethodContext, base: EngineSpec
 ) -> list[tuple[PreparedPrompt, Generation, Receipt]]:
     """Prepare and generate; the receipts are the completed ones."""
-    fresh = replace(context, resources=dict(context.resources))
-    prepared = list(method.prepare(prompts, fresh))
+    prepared = list(method.prepare(prompts, context.cold()))
     spec = method.engine_spec(base)
     if spec not in _OPEN:
         _OPEN[spec] = HfEngine.open(spec)

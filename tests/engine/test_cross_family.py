@@ -61,11 +61,10 @@ def prepare(examples, tokenizer, scorer, speculator):
     # The template's tokens are kept across families anyway: so that both force the same.
     ends = {"first": 0, "last": 1, "template": True}
     config = SpecPrefillConfig(keep=KEEP, chunk=CHUNK, always_keep=ends)
-    resources = {}
-    context = MethodContext(tokenizer, scorer, str(speculator), resources=resources)
+    context = MethodContext(tokenizer, scorer, str(speculator))
     prompts = [example.prompt for example in examples]
     prepared = list(SpecPrefill(config).prepare(prompts, context))
-    cache = ScoreCache.of(resources)
+    cache = ScoreCache.of(context.memo)
     scores = [cache.get(prompt.token_ids, config.scoring()) for prompt in prompts]
     return prepared, [s and merged_importance(s, config) for s in scores]
 

@@ -74,7 +74,6 @@ def context(tokenizer: Tokenizer) -> MethodContext:
         max_tokens=SAMPLING.max_tokens,
         method_seed=0,
         rates=None,
-        resources={},
     )
 
 

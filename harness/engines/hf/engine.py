@@ -81,8 +81,8 @@ class HfEngine:
         cls.check(spec)
         return cls(spec, load_model(spec), _strategy(spec))
 
-    @staticmethod
-    def check(spec: EngineSpec) -> None:
+    @classmethod
+    def check(cls, spec: EngineSpec) -> None:
         """Refuse what this engine cannot serve, from ``config.json`` alone."""
         check_target(spec.target, read_config(spec.target))
 

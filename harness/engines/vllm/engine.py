@@ -84,8 +84,8 @@ class VllmEngine:
         options = HostOptions.from_spec(spec, "target", **started)
         return cls(Host.start(options), path)
 
-    @staticmethod
-    def check(spec: EngineSpec) -> None:
+    @classmethod
+    def check(cls, spec: EngineSpec) -> None:
         """Refuse what this engine cannot serve, from ``config.json`` alone.
 
         Raises

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from harness.engines.base import EngineSpec
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import target_shape
 from harness.methods.draft_verify.config import PrefillConfig
 from harness.methods.pruning import STRICT, Stopwatch, unsupported
@@ -18,7 +18,7 @@ from harness.schema.receipts import BudgetKind, Cost
 
 
 @dataclass(frozen=True, config=STRICT)
-class DraftVerify(PrefillConfig):
+class DraftVerify(PrefillConfig, Method):
     """The speculator drafts the target's key-value cache, the target verifies it.
 
     Attributes
@@ -33,8 +33,6 @@ class DraftVerify(PrefillConfig):
     name: ClassVar[str] = "draft_verify"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.ADAPTIVE
     needs: ClassVar[frozenset[str]] = frozenset({"engine:hf", "speculator"})
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     draft: str | None = None
     calibration: str | None = None

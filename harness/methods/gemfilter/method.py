@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from harness.engines.base import EngineSpec
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import target_shape
 from harness.methods.pruning import (
     STRICT,
@@ -28,7 +28,7 @@ from harness.schema.receipts import BudgetKind, Cost
 
 
 @dataclass(frozen=True, config=STRICT)
-class GemFilter:
+class GemFilter(Method):
     """Run the first layers on the whole prompt, keep ceil(keep × M) tokens, prefill those.
 
     Attributes
@@ -45,8 +45,6 @@ class GemFilter:
     name: ClassVar[str] = "gemfilter"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
     needs: ClassVar[frozenset[str]] = frozenset({"engine:hf"})
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     keep: Keep = 0.1
     filter_layer: Annotated[int, Field(ge=1)] | None = None

@@ -17,14 +17,13 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from harness.errors import ModelError
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.methods.layout import Layout, LayoutError, layout_of, sentences, touching
 from harness.methods.llmlingua.adapter import Compressor, Variant
 from harness.methods.pruning import (
     STRICT,
     Keep,
-    ShapesPrompt,
     Stopwatch,
     unsupported,
 )
@@ -53,7 +52,7 @@ Compress = Callable[[int, float], str]
 
 
 @dataclass(frozen=True, config=STRICT)
-class LlmLingua(ShapesPrompt):
+class LlmLingua(Method):
     """Compress the documents; instruction, question and template stay word for word.
 
     The package's rate is a wish, not a result, so the rate is searched until the whole prompt
@@ -75,8 +74,6 @@ class LlmLingua(ShapesPrompt):
     needs: ClassVar[frozenset[str]] = frozenset(
         {"question", "documents", "speculator", "package:llmlingua"}
     )
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     keep: Keep = 0.1
     variant: Variant = "llmlingua"
@@ -157,10 +154,7 @@ class LlmLingua(ShapesPrompt):
         if model is None:
             raise ModelError("LLMLingua needs a compressor: give `compressor` or a speculator")
         key = f"llmlingua:{self.variant}:{model}"
-        if key not in context.resources:
-            context.resources[key] = Compressor(self.variant, model, context.tokenizer)
-        compressor: Compressor = context.resources[key]
-        return compressor
+        return context.handle(key, lambda: Compressor(self.variant, model, context.tokenizer))
 
 
 def passages_of(prompt: Prompt, layout: Layout) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from pydantic.dataclasses import dataclass
 
 from harness.engines.base import EngineSpec
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import target_shape
 from harness.methods.minference.in_vllm import runs_in_vllm
 from harness.methods.minference.published import read_patterns
@@ -21,7 +21,7 @@ from harness.schema.receipts import BudgetKind, Cost
 
 
 @dataclass(frozen=True, config=STRICT)
-class MInference:
+class MInference(Method):
     """Compute about ``keep`` of the causal attention pairs; every token keeps its KV.
 
     It runs on each layer's q, k and v, in one step without chunks or a prefix cache: the estimate
@@ -54,9 +54,6 @@ class MInference:
 
     name: ClassVar[str] = "minference"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.ATTENTION
-    needs: ClassVar[frozenset[str]] = frozenset()
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     keep: Keep = 0.1
     pattern: Literal["vertical_slash", "a_shape", "block_sparse"] = "vertical_slash"

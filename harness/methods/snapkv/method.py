@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from harness.engines.base import EngineSpec
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.methods.pruning import STRICT, Keep, PoolKernel, Stopwatch, token_budget
 from harness.methods.strategic import on_transformers, whole_prompt
@@ -22,7 +22,7 @@ from harness.schema.receipts import BudgetKind
 
 
 @dataclass(frozen=True, config=STRICT)
-class SnapKV:
+class SnapKV(Method):
     """Keep, in each layer and key head, the ceil(keep × M) entries that the last window attends to.
 
     Attributes
@@ -36,7 +36,6 @@ class SnapKV:
     name: ClassVar[str] = "snapkv"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.KV
     needs: ClassVar[frozenset[str]] = frozenset({"engine:hf"})
-    stochastic: ClassVar[bool] = False
     improves_ttft: ClassVar[bool] = False
 
     keep: Keep = 0.1

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from harness.engines.base import EngineSpec
 from harness.engines.scorer import ScoreRequest, Scores
 from harness.errors import ConfigError
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.methods.pruning import Stopwatch, template_of
 from harness.methods.specprefill.config import SelectionConfig, SpecPrefillConfig
@@ -49,18 +48,15 @@ class _Pending:
 
 
 @dataclass(frozen=True)
-class SpecPrefill:
+class SpecPrefill(Method):
     """Score, select, and prefill the kept tokens at their original positions.
 
-    Scores are kept under ``cache:scores`` of the context's resources, so that one pass serves
-    every keep rate and smaller look-ahead; a latency measurement gives no such resource.
+    Scores are kept in the context's memo, so that one pass serves every keep rate and smaller
+    look-ahead; a latency measurement finds that memo empty.
     """
 
     name: ClassVar[str] = "specprefill"
-    budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
     needs: ClassVar[frozenset[str]] = frozenset({"scorer"})
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
 
     config: SpecPrefillConfig = field(default_factory=SpecPrefillConfig)
 
@@ -69,10 +65,6 @@ class SpecPrefill:
         """Whether the break-even guard needs rates that its options do not give."""
         config = self.config
         return config.break_even and None in (config.scorer_rate, config.target_rate)
-
-    def engine_spec(self, base: EngineSpec) -> EngineSpec:
-        """Return ``base``: any engine that honours positions."""
-        return base
 
     def prepare(
         self, prompts: Sequence[Prompt], context: MethodContext
@@ -86,7 +78,7 @@ class SpecPrefill:
         """
         if context.scorer is None:
             raise ConfigError("specprefill needs a speculator: give --preset or --speculator")
-        cache = ScoreCache.of(context.resources)
+        cache = ScoreCache.of(context.memo)
         waiting: deque[_Pending] = deque()
 
         def requests() -> Iterator[ScoreRequest]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from harness.engines.scorer import Scores, ScoringConfig
 
-RESOURCE = "cache:scores"
+_MEMO = "scores"
 
 
 class _Known(NamedTuple):
@@ -25,11 +25,9 @@ class ScoreCache:
         self._known: dict[tuple[Any, ...], _Known] = {}
 
     @classmethod
-    def of(cls, resources: dict[str, Any]) -> ScoreCache:
-        """Return the cache that ``resources`` hold, made on first use."""
-        cache = resources.setdefault(RESOURCE, cls())
-        if not isinstance(cache, cls):
-            raise TypeError(f"the resource {RESOURCE!r} is a {type(cache).__name__}")
+    def of(cls, memo: dict[str, Any]) -> ScoreCache:
+        """Return the cache that a context's ``memo`` holds, made on first use."""
+        cache: ScoreCache = memo.setdefault(_MEMO, cls())
         return cache
 
     def get(self, token_ids: tuple[int, ...], scoring: ScoringConfig) -> Scores | None:

@@ -10,36 +10,31 @@ import pytest
 
 from harness.engines.base import EngineSpec, Generation, Sampling
 from harness.engines.fake import SECONDS_PER_STEP, SECONDS_PER_TOKEN, FakeEngine
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.full import Full
 from harness.models.embedded import prepare_smollm2
 from harness.models.tokenizer import Tokenizer
-from harness.run.latency import TIMED_TOKENS, BlockPlan, measure_blocks, time_request, uncached
+from harness.run.latency import TIMED_TOKENS, BlockPlan, measure_blocks, time_request
 from harness.run.proof import UnprovenError
 from harness.schema.prompts import PreparedPrompt, Prompt
 from harness.schema.receipts import BudgetKind, Receipt, Status
 
 
 @dataclass(frozen=True)
-class Half:
-    """Keeps the first half; notes what it was given."""
+class Half(Method):
+    """Keeps the first half; notes what it was given, and leaves a note behind."""
 
-    seen: list[dict[str, Any]]
+    seen: list[tuple[dict[str, Any], dict[str, Any]]]
     status: Status = Status.ACTIVE
     name: ClassVar[str] = "half"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
-    needs: ClassVar[frozenset[str]] = frozenset()
-    stochastic: ClassVar[bool] = False
-    improves_ttft: ClassVar[bool] = True
-
-    def engine_spec(self, base: EngineSpec) -> EngineSpec:
-        return base
 
     def prepare(
         self, prompts: Sequence[Prompt], context: MethodContext
     ) -> Iterator[PreparedPrompt]:
         for prompt in prompts:
-            self.seen.append(dict(context.resources))
+            self.seen.append((context.handles, dict(context.memo)))
+            context.memo["scores"] = prompt.example_id
             kept = len(prompt.token_ids) // 2
             receipt = Receipt("half", self.status, "why", stages_s={"score": 0.25, "select": 0.05})
             yield PreparedPrompt(
@@ -55,8 +50,8 @@ def path() -> str:
 
 @pytest.fixture
 def context(path: str) -> MethodContext:
-    """Handles with one model and one result kept per example."""
-    return MethodContext(Tokenizer.load(path), resources={"model": "m", "cache:scores": "kept"})
+    """Handles with one model, and one result kept per example."""
+    return MethodContext(Tokenizer.load(path), handles={"model": "m"}, memo={"scores": "kept"})
 
 
 def prompts(context: MethodContext, count: int) -> list[Prompt]:
@@ -78,13 +73,17 @@ def test_stages_add_up_and_the_scorer_counts(path: str, context: MethodContext) 
     assert timed.tpot_s is None or timed.tpot_s == pytest.approx(SECONDS_PER_STEP)
 
 
-def test_nothing_kept_per_example_is_visible(path: str, context: MethodContext) -> None:
-    """Models stay loaded; scores of an earlier pass are not seen, so none is re-used."""
-    (prompt,) = prompts(context, 1)
+def test_every_timed_request_finds_the_same_handles_and_an_empty_memo(
+    path: str, context: MethodContext
+) -> None:
+    """Models stay open over a whole block; nothing of an earlier slot or pass is re-used."""
     method = Half([])
-    time_request(FakeEngine(EngineSpec("fake", path)), method, prompt, context)
-    assert method.seen == [{"model": "m"}]
-    assert uncached({"cache:x": 1, "y": 2}) == {"y": 2}
+    plan = BlockPlan("c", method, context, method, "s")
+    list(measure_blocks(FakeEngine(EngineSpec("fake", path)), plan, prompts(context, 2), set()))
+    assert len(method.seen) == 8
+    assert all(handles is context.handles for handles, _ in method.seen)
+    assert [memo for _, memo in method.seen] == [{}] * 8
+    assert context.memo == {"scores": "kept"}
 
 
 def test_blocks_alternate_and_resume(path: str, context: MethodContext) -> None:

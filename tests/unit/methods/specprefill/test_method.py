@@ -166,8 +166,8 @@ def test_order_is_kept_and_prompts_stream(tokenizer):
 
 def test_one_pass_serves_keep_rates_and_shorter_look_aheads(tokenizer):
     """Scores are made once for the longest look-ahead; results equal those made alone."""
-    scorer, resources = Speculator(), {}
-    shared = context(tokenizer, scorer, resources=resources)
+    scorer = Speculator()
+    shared = context(tokenizer, scorer)
     for options in ({"look_ahead": 8}, {"look_ahead": 8, "keep": 0.25}, {"look_ahead": 1}):
         (got,) = method(**options).prepare([prompt("a", 32)], shared)
         alone = one(tokenizer, prompt("a", 32), **options)
@@ -198,12 +198,13 @@ def test_windowed_scores_serve_their_own_look_ahead_only(tokenizer):
     assert [r.config.look_ahead for r in scorer.asked] == [8, 4]
 
 
-def test_without_kept_resources_every_request_is_scored(tokenizer):
-    """A latency measurement, with fresh resources, never finds a score."""
+def test_a_cold_context_has_every_request_scored(tokenizer):
+    """A latency measurement never finds a score, however many were kept before."""
     scorer = Speculator()
-    for _ in range(2):
-        list(method().prepare([prompt("a", 32)], context(tokenizer, scorer, resources={})))
-    assert len(scorer.asked) == 2
+    warm = context(tokenizer, scorer)
+    for given in (warm, warm.cold(), warm.cold(), warm):
+        list(method().prepare([prompt("a", 32)], given))
+    assert len(scorer.asked) == 3
 
 
 def test_tail_of_a_prompt_beyond_the_window(tokenizer):
