@@ -92,15 +92,14 @@ class Host:
         HarnessError
             The model or an option does not fit; nothing is left running.
         """
-        config = read_config(options.model)
-        _check_range(options, config)
         prepare_environment()
+        arguments = engine_arguments(options)
         before = {child.pid for child in _children()}
         log = ChildLog()
         quiet = contextlib.nullcontext() if debugging() else log.capture()
         try:
-            with quiet, _environment(_start_variables(options.tensor_parallel)):
-                engine = _start(options, _kv_bytes(options, config))
+            with quiet, _environment(start_variables(options.tensor_parallel)):
+                engine = _start(arguments)
         except BaseException as error:
             _end([child for child in _children() if child.pid not in before])
             cause = log.cause()
@@ -174,33 +173,44 @@ class Host:
             self._log.close()
 
 
-def _start(options: HostOptions, kv_bytes: int) -> Any:
+def engine_arguments(options: HostOptions) -> dict[str, Any]:
+    """Arguments of vLLM's ``EngineArgs`` for an engine of ours.
+
+    Raises
+    ------
+    HarnessError
+        The model's configuration cannot be read, or its range is too short.
+    """
+    config = read_config(options.model)
+    _check_range(options, config)
+    return {
+        "model": options.model,
+        "dtype": options.dtype,
+        # vLLM counts the last sampled token, which is never fed and has no position.
+        "max_model_len": options.max_model_len + 1,
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": _kv_bytes(options, config),
+        "max_num_seqs": options.max_num_seqs,
+        "max_num_batched_tokens": max(options.max_num_batched_tokens, options.max_num_seqs),
+        "enable_prefix_caching": options.prefix_caching,
+        "enable_chunked_prefill": options.chunked_prefill,
+        "async_scheduling": False,
+        "tensor_parallel_size": options.tensor_parallel,
+        "load_format": options.load_format,
+        "trust_remote_code": options.trust_remote_code,
+        "worker_cls": options.worker_cls or flavour.require().worker_class(options.role),
+        "attention_backend": options.attention_backend,
+        "disable_log_stats": True,
+        "use_tqdm_on_load": debugging(),
+        "seed": 0,
+    }
+
+
+def _start(arguments: Mapping[str, Any]) -> Any:
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.engine.llm_engine import LLMEngine
 
-    worker = options.worker_cls or flavour.require().worker_class(options.role)
-    args = EngineArgs(
-        model=options.model,
-        dtype=options.dtype,
-        # vLLM counts the last sampled token, which is never fed and has no position.
-        max_model_len=options.max_model_len + 1,
-        enforce_eager=True,
-        kv_cache_memory_bytes=kv_bytes,
-        max_num_seqs=options.max_num_seqs,
-        max_num_batched_tokens=max(options.max_num_batched_tokens, options.max_num_seqs),
-        enable_prefix_caching=options.prefix_caching,
-        enable_chunked_prefill=options.chunked_prefill,
-        async_scheduling=False,
-        tensor_parallel_size=options.tensor_parallel,
-        load_format=options.load_format,
-        trust_remote_code=options.trust_remote_code,
-        worker_cls=worker,
-        attention_backend=options.attention_backend,
-        disable_log_stats=True,
-        use_tqdm_on_load=debugging(),
-        seed=0,
-    )
-    return LLMEngine.from_engine_args(args)
+    return LLMEngine.from_engine_args(EngineArgs(**arguments))
 
 
 def _check_range(options: HostOptions, config: dict[str, Any]) -> None:
@@ -219,9 +229,10 @@ def _kv_bytes(options: HostOptions, config: dict[str, Any]) -> int:
     return blocks * _BLOCK * kv_bytes_per_token(config, options.dtype, options.tensor_parallel)
 
 
-def _start_variables(ranks: int) -> dict[str, str]:
-    """Variables that differ from start to start."""
-    variables = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}  # the one place more, see _start
+def start_variables(ranks: int) -> dict[str, str]:
+    """Environment variables that differ from start to start."""
+    # The one place more, see engine_arguments.
+    variables = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
     binding = os.environ.get("VLLM_CPU_OMP_THREADS_BIND")
     if binding is not None and ranks > 1 and binding.count("|") + 1 != ranks:
         variables["VLLM_CPU_OMP_THREADS_BIND"] = thread_binding(ranks)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from harness.engines.scorer import ScoreRequest, Scores
@@ -31,8 +31,16 @@ from harness.schema.receipts import BudgetKind, Cost, Receipt, Status, spans_of
 
 
 @dataclass
-class _Pending:
-    """A prompt on its way: held back by a guard, scored before, or waiting for the scorer."""
+class Pending:
+    """A prompt on its way: held back by a guard, scored before, or waiting for the scorer.
+
+    Attributes
+    ----------
+    request
+        What the scorer is to do; None where nothing is.
+    scores
+        Its answer, to be filled in before :meth:`SpecPrefill.finish`.
+    """
 
     prompt: Prompt
     watch: Stopwatch
@@ -79,55 +87,73 @@ class SpecPrefill(Method):
         if context.scorer is None:
             raise ConfigError("specprefill needs a speculator: give --preset or --speculator")
         cache = ScoreCache.of(context.memo)
-        waiting: deque[_Pending] = deque()
+        positions = context.scorer.max_positions
+        waiting: deque[Pending] = deque()
 
         def requests() -> Iterator[ScoreRequest]:
             for prompt in prompts:
-                pending = self._admit(prompt, context, cache)
+                pending = self.admit(prompt, context, positions)
                 waiting.append(pending)
                 if pending.request is not None:
                     yield pending.request
 
         for scores in context.scorer.score(requests()):
             while waiting[0].request is None:
-                yield self._finish(waiting.popleft(), context)
+                yield self.finish(waiting.popleft(), context)
             pending = waiting.popleft()
             cache.put(pending.scored_ids, self.config.scoring(), scores)
             pending.scores = scores
-            yield self._finish(pending, context)
+            yield self.finish(pending, context)
         while waiting:
-            yield self._finish(waiting.popleft(), context)
+            yield self.finish(waiting.popleft(), context)
 
-    def _admit(self, prompt: Prompt, context: MethodContext, cache: ScoreCache) -> _Pending:
+    def admit(
+        self,
+        prompt: Prompt,
+        context: MethodContext,
+        positions: int,
+        facts: RequestFacts | None = None,
+    ) -> Pending:
+        """Ask the guards, and say what the scorer has to do: the first half of :meth:`prepare`.
+
+        Whoever scores by itself, request by request (a server), calls this, fills in the scores
+        and calls :meth:`finish`.
+
+        Parameters
+        ----------
+        positions
+            The speculator's position range.
+        facts
+            What is known of the request besides its tokens; ``head`` is filled in here.
+        """
         watch = Stopwatch()
         scoring = self.config.scoring()
-        skip = check(
-            len(prompt.token_ids), self.config, self._facts(prompt, context), context.rates
-        )
+        known = self._facts(prompt, context, facts or RequestFacts())
+        skip = check(len(prompt.token_ids), self.config, known, context.rates)
         if skip is not None or not prompt.token_ids:
-            return _Pending(prompt, watch, skip)
-        pending = _Pending(prompt, watch)
+            return Pending(prompt, watch, skip)
+        pending = Pending(prompt, watch)
         try:
             pending.translation = _translation(prompt, context)
         except TranslationError as fault:
             pending.skip = Skip(Status.UNSUPPORTED, str(fault))
             return pending
-        pending.scores = cache.get(pending.scored_ids, scoring)
+        pending.scores = ScoreCache.of(context.memo).get(pending.scored_ids, scoring)
         if pending.scores is None:
-            tail = self._tail_tokens(pending, context)
+            tail = self._tail_tokens(pending, context, positions)
             pending.request = ScoreRequest(prompt.example_id, pending.scored_ids, scoring, tail)
         return pending
 
-    def _facts(self, prompt: Prompt, context: MethodContext) -> RequestFacts:
+    def _facts(self, prompt: Prompt, context: MethodContext, request: RequestFacts) -> RequestFacts:
         if not self.config.tool_guard:
-            return RequestFacts()
-        head = prompt.token_ids[:TOOL_SCAN_TOKENS]
-        return RequestFacts(context.tokenizer.decode(head, skip_special_tokens=False))
+            return request
+        head = context.tokenizer.decode(
+            prompt.token_ids[:TOOL_SCAN_TOKENS], skip_special_tokens=False
+        )
+        return replace(request, head=head)
 
-    def _tail_tokens(self, pending: _Pending, context: MethodContext) -> int | None:
+    def _tail_tokens(self, pending: Pending, context: MethodContext, positions: int) -> int | None:
         """Tokens from the last segment's start on; only a prompt cut into windows needs them."""
-        assert context.scorer is not None  # prepare has checked
-        positions = context.scorer.max_positions
         window = window_length(self.config, positions) or positions
         segments = pending.prompt.segments
         if segments is None or len(pending.scored_ids) + self.config.look_ahead <= window:
@@ -141,7 +167,8 @@ class SpecPrefill(Method):
         _, offsets = context.tokenizer.encode_with_offsets(pending.prompt.text)
         return sum(stop > last for _, stop in offsets)
 
-    def _finish(self, pending: _Pending, context: MethodContext) -> PreparedPrompt:
+    def finish(self, pending: Pending, context: MethodContext) -> PreparedPrompt:
+        """Select by the scores and prune: the second half of :meth:`prepare`."""
         length = len(pending.prompt.token_ids)
         if pending.scores is None:
             why = pending.skip or Skip(Status.KEPT_ALL, "the prompt is empty")
@@ -169,7 +196,7 @@ class SpecPrefill(Method):
             receipt=self._receipt(pending, context, selection),
         )
 
-    def _receipt(self, pending: _Pending, context: MethodContext, selection: Selection) -> Receipt:
+    def _receipt(self, pending: Pending, context: MethodContext, selection: Selection) -> Receipt:
         scores = pending.scores
         assert scores is not None  # a selection was made from them
         by_rate = self.config.select == "rate"
@@ -204,7 +231,7 @@ class SpecPrefill(Method):
             return {}
         return {"break_even": "not judged: no rates were measured or given"}
 
-    def _whole(self, pending: _Pending, context: MethodContext, why: Skip) -> PreparedPrompt:
+    def _whole(self, pending: Pending, context: MethodContext, why: Skip) -> PreparedPrompt:
         """Full prefill on the engine's ordinary path, with the status that says why."""
         prompt = pending.prompt
         length = len(prompt.token_ids)
@@ -225,7 +252,7 @@ class SpecPrefill(Method):
         )
         return PreparedPrompt(prompt.example_id, prompt.token_ids, None, length, receipt)
 
-    def _stages(self, pending: _Pending) -> Mapping[str, float]:
+    def _stages(self, pending: Pending) -> Mapping[str, float]:
         """Seconds by stage; waiting for a batch's scores counts in none of them."""
         score = pending.scores.seconds if pending.scores is not None else 0.0
         return {"score": score, "select": pending.watch.stages.get("select", 0.0)}

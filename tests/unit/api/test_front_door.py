@@ -61,7 +61,9 @@ def test_import_costs_nothing() -> None:
         "heavy = {'torch', 'vllm', 'pandas', 'pydantic', 'numpy'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
