@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import DataError, nearest
-from harness.tasks.data.rows import why
+from harness.tasks.data.rows import Answers, why
 from harness.tasks.data.strict import Source, json_lines
 from harness.tasks.scoring import longbench
-from harness.tasks.scoring.multidoc import contains_answer
-from harness.tasks.scoring.ruler import string_match_all, string_match_part
-from harness.tasks.scoring.text import qa_f1
+from harness.tasks.scoring.multidoc import in_words, with_subspan
+from harness.tasks.scoring.ruler import RULER_METRICS
 
 RULER = (
     "niah_single_1", "niah_single_2", "niah_single_3", "niah_multikey_1", "niah_multikey_2",
     "niah_multikey_3", "niah_multivalue", "niah_multiquery", "vt", "cwe", "fwe", "qa_1", "qa_2",
 )  # fmt: skip
+MULTIDOC = ("2wikimultihopqa", "fiction", "hotpotqa", "musique", "nq")
 SUITES = ("longbench", "ruler", "multidoc")
 
 
@@ -32,7 +32,7 @@ class Prediction(BaseModel):
     suite: str | None = None
     dataset: str | None = None
     prediction: str
-    answers: Annotated[list[str], Field(min_length=1)]
+    answers: Answers
     all_classes: list[str] | None = None
 
     def name(self) -> tuple[str, str]:
@@ -52,10 +52,11 @@ class Prediction(BaseModel):
         known = {
             "longbench": (*longbench.METRIC_OF, *(f"{n}_e" for n in longbench.METRIC_OF)),
             "ruler": RULER,
+            "multidoc": MULTIDOC,
         }
         if suite not in SUITES:
             raise ValueError(f"suite: unknown {suite!r}{nearest(suite, SUITES)}")
-        if suite in known and dataset not in known[suite]:
+        if dataset not in known[suite]:
             raise ValueError(f"{suite}: unknown data set {dataset!r}{_near(dataset, known[suite])}")
         return suite, dataset
 
@@ -77,18 +78,13 @@ def score_prediction(row: Prediction) -> dict[str, Any]:
     if suite == "ruler":
         part = dataset.startswith("qa")
         name = "string_match_part" if part else "string_match_all"
-        metrics = {
-            name: (string_match_part if part else string_match_all)(row.prediction, row.answers)
-        }
+        metrics = {name: RULER_METRICS[name](row.prediction, row.answers)}
     elif suite == "longbench":
         base = dataset if dataset in longbench.METRIC_OF else dataset.removesuffix("_e")
         value = longbench.score(base, row.prediction, row.answers, row.all_classes)
         metrics = {longbench.METRIC_OF[base]: value}
     else:
-        metrics = {
-            "qa_f1": max(qa_f1(row.prediction, answer) for answer in row.answers),
-            "contains_answer": contains_answer(row.prediction, row.answers),
-        }
+        metrics = (with_subspan if dataset == "nq" else in_words)(row.prediction, row.answers)
     return {"task": f"{suite}_{dataset}", "score": next(iter(metrics.values())), "metrics": metrics}
 
 

@@ -37,6 +37,7 @@ def run(
     speculator: str | None = None,
     data: str | PathLike[str] | None = None,
     query_from: str | None = None,
+    metric: str | None = None,
     engine: str = "vllm",
     dtype: str = "bfloat16",
     set_: Overrides = None,
@@ -74,6 +75,9 @@ def run(
         Rows of your own instead of a task.
     query_from
         Field of the data that holds the question, where none is known.
+    metric
+        How rows of your own are scored: ``contains`` (default), ``exact_match``, ``f1``,
+        ``choice``, ``rouge_l`` or ``number``.
     engine, dtype
         ``vllm``, ``hf`` or ``fake``; ``bfloat16`` or ``float32``.
     set_
@@ -119,6 +123,7 @@ def run(
         speculator=speculator,
         data=data,
         query_from=query_from,
+        metric=metric,
         engine=engine,
         dtype=dtype,
         reference=reference,

@@ -47,6 +47,13 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
         str | None,
         typer.Option(help="Field of the data that holds the question, if none is known."),
     ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="How --data rows are scored: contains, exact_match, f1, choice, rouge_l or number."
+            "  [default: contains]"
+        ),
+    ] = None,
     engine: Annotated[str, typer.Option(help="vllm, hf (transformers) or fake (no model).")] = (
         "vllm"
     ),
@@ -97,6 +104,7 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
         speculator=speculator,
         data=data,
         query_from=query_from,
+        metric=metric,
         engine=engine,
         dtype=dtype,
         reference=not no_reference,

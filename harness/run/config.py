@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from harness.errors import ConfigError, nearest
+from harness.tasks.scoring.answers import ANSWER_METRICS
 
 DEFAULT_PRESET = "smollm2-padded"
 DEFAULT_LENGTH = 2048
@@ -78,6 +79,7 @@ class RunConfig(BaseModel):
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     reference: bool = True
     query_from: str | None = None
+    metric: str | None = None
     note: str | None = None
 
     @field_validator("arms", mode="before")
@@ -97,6 +99,16 @@ class RunConfig(BaseModel):
         if len(set(value)) != len(value):
             raise ValueError("a value stands twice")
         return value
+
+    @model_validator(mode="after")
+    def _metric(self) -> RunConfig:
+        if self.metric is not None and self.metric not in ANSWER_METRICS:
+            raise ValueError(
+                f"unknown metric {self.metric!r}{nearest(self.metric, ANSWER_METRICS)}"
+            )
+        if self.metric is not None and self.data is None:
+            raise ValueError("metric is for rows of your own (data); a task has its own")
+        return self
 
     @model_validator(mode="after")
     def _models(self) -> RunConfig:

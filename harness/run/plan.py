@@ -220,6 +220,7 @@ def _load(
             limit=config.limit,
             tokenizer=tokenizer,
             max_positions=max_positions,
+            metric=config.metric,
         )
     return load_examples(
         task,

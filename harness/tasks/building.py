@@ -210,7 +210,9 @@ class Builder:
 
     def _record(self, index: int, doc: Mapping[str, Any], prompt: Prompt) -> ExampleRecord:
         references = references_of(self.lm_task, doc)
-        digest = hashlib.sha256(json.dumps([prompt.text, *references]).encode()).hexdigest()
+        # Scores by another metric than the usual one do not pair with those by the usual one.
+        judged = [doc["scored_by"]] if doc.get("scored_by") else []
+        content = json.dumps([prompt.text, *references, *judged]).encode()
         return ExampleRecord(
             example_id=prompt.example_id,
             task=self.task.name,
@@ -219,7 +221,7 @@ class Builder:
             index=index,
             text=prompt.text,
             token_count=len(prompt.token_ids),
-            content_digest=digest,
+            content_digest=hashlib.sha256(content).hexdigest(),
             cluster=self._cluster(doc, prompt),
             references=references,
             segments=None if prompt.segments is None else prompt.segments.to_json(),
@@ -227,12 +229,14 @@ class Builder:
         )
 
     def _cluster(self, doc: Mapping[str, Any], prompt: Prompt) -> str:
-        """The shared context's id: the task's own, else a digest of the documents."""
+        """The shared context's id: the task's own, else a digest of documents or prompt.
+
+        So identical rows under different ids are one cluster: they are one measurement.
+        """
         if doc.get("cluster"):
             return str(doc["cluster"])
-        if prompt.segments is None or not prompt.segments.documents:
-            return prompt.example_id
-        shared = "\0".join(prompt.text[a:b] for a, b in prompt.segments.documents)
+        documents = prompt.segments.documents if prompt.segments is not None else ()
+        shared = "\0".join(prompt.text[a:b] for a, b in documents) or prompt.text
         return hashlib.sha256(shared.encode()).hexdigest()[:16]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,12 @@ def at_depth(documents: Sequence[Document], depth: float) -> list[Document]:
     others = [d for d in documents if not d.gold]
     at = round(depth * len(others))
     return [*others[:at], *gold, *others[at:]]
+
+
+def cluster_of(documents: Iterable[Document]) -> str:
+    """Name what questions share that come with the same documents, in whatever order."""
+    texts = sorted(f"{document.title}\0{document.text}" for document in documents)
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def evidence(documents: Sequence[Document]) -> list[list[str]]:

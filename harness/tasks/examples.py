@@ -118,39 +118,53 @@ def examples_from_file(
     max_positions: int,
     length: int | None = None,
     seed: int = 0,
+    metric: str | None = None,
 ) -> TaskExamples:
     """Load a user's own rows (docs/tasks.md), or a file in a publisher's format.
 
     LongBench, HotpotQA, 2WikiMultihopQA, MuSiQue and lost-in-the-middle rows run as the task of
-    that name, RULER's samples as they are. ``limit`` takes the file's first rows.
+    that name, RULER's samples as they are. ``limit`` takes the file's first rows; ``metric`` is
+    a key of :data:`harness.tasks.scoring.answers.ANSWER_METRICS`, for own rows that name none.
 
     Raises
     ------
     DataError
         A row that is wrong, with the file's name and the line number.
     """
-    task = task_of_file(path)
+    task = task_of_file(path, metric)
     length = _checked_length(task, length, max_positions)
     frame = Frame.of(tokenizer, chat=task.chat)
     room = max_positions - task.max_tokens
     request = Request(frame, (room if length is None else length,), seed, 10**9, task.name)
-    lm_task = load_task(task, {"request": request, "file": str(path)})
+    lm_task = load_task(task, {"request": request, "file": str(path), "metric": metric})
     builder = Builder(task, lm_task, frame, length=length, seed=seed, max_positions=max_positions)
     docs = list(lm_task.eval_docs)[:limit]
     examples = [builder.build(index, doc) for index, doc in enumerate(docs)]
     return TaskExamples(task, examples, lm_task.process_results)
 
 
-def task_of_file(path: Path) -> TaskInfo:
-    """Return the task that a data file runs as, named after the file."""
-    from harness.tasks.data.own_rows import kind_of
+def task_of_file(path: Path, metric: str | None = None) -> TaskInfo:
+    """Return the task that a data file runs as, named after the file.
+
+    Raises
+    ------
+    DataError
+        A bad row, or a ``metric`` for rows that have their publisher's.
+    """
+    from harness.tasks.data.own_rows import kind_of, metric_of, read_own_rows
     from harness.tasks.data.readers import read_file
 
     kind = kind_of(path)
+    if metric is not None and kind != "own":
+        raise DataError(
+            f"{path}: rows of {kind} are scored by their own metric; leave --metric out"
+        )
     root = package_or_checkout("tasks")
     if kind in {"own", "ruler"}:
         yaml = root / "rows" / ("rows.yaml" if kind == "own" else "ruler_rows.yaml")
-    elif kind == "longbench":
+        found = replace(from_file(yaml), metric=metric_of(read_own_rows(path, metric)))
+        return replace(found, name=path.stem, needs=(), ready=True)
+    if kind == "longbench":
         dataset = read_file(str(path))[0].dataset.removesuffix("_e")
         yaml = root / "longbench" / f"{dataset}.yaml"
     else:

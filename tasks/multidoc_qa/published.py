@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.tasks.data.readers import read_file, read_set
-from harness.tasks.documents import Document, at_depth, evidence, facts, show
+from harness.tasks.documents import Document, at_depth, cluster_of, evidence, facts, show
 from harness.tasks.framing import Frame
 from harness.tasks.generation import Request
 
@@ -176,6 +176,6 @@ def build(
         "documents": show(documents),
         "question": item.question,
         "evidence": evidence(documents),
-        "cluster": item.id,
+        "cluster": cluster_of(item.documents),
         "facts": {**facts(documents), "id": item.id},
     }

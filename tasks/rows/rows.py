@@ -6,27 +6,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.tasks.data.own_rows import read_own_rows
-from harness.tasks.scoring.multidoc import best_f1, contains_answer
-from harness.tasks.scoring.ruler import string_match_all
+from harness.tasks.data.own_rows import MIXED, metric_of, read_own_rows
+from harness.tasks.scoring.answers import ANSWER_METRICS, score_answer
+from harness.tasks.scoring.ruler import RULER_METRICS
 
 
-def dataset(*, file: str, **_: Any) -> dict[str, Any]:
+def dataset(*, file: str, metric: str | None = None, **_: Any) -> dict[str, Any]:
     """Return the file's rows; lm-eval's ``custom_dataset``."""
     import datasets
 
-    docs = [row.doc(index) for index, row in enumerate(read_own_rows(Path(file)))]
+    rows = read_own_rows(Path(file), metric)
+    mixed = metric_of(rows) == MIXED
+    docs = [{**row.doc(index), "mixed": mixed} for index, row in enumerate(rows)]
     return {"test": datasets.Dataset.from_list(docs)}
 
 
 def process(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """Score a row; RULER's samples want every answer, a user's rows any of them."""
-    if doc["every_answer"]:
-        return {"string_match_all": string_match_all(results[0], doc["answers"])}
-    return {
-        "contains_answer": contains_answer(results[0], doc["answers"]),
-        "qa_f1": best_f1(results[0], doc["answers"]),
-    }
+    """Score a row by its own metric."""
+    name, answers = doc["metric"], doc["answers"]
+    if name in ANSWER_METRICS:
+        scores = score_answer(name, results[0], answers)
+    else:
+        scores = {name: RULER_METRICS[name](results[0], answers)}
+    return {MIXED: next(iter(scores.values())), **scores} if doc["mixed"] else scores
 
 
 def segments(doc: Mapping[str, Any]) -> dict[str, Sequence[str]]:

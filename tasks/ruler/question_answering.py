@@ -150,7 +150,8 @@ def hotpotqa(rows: Sequence[Any]) -> Corpus:
             if number < len(by_title[title])
         )
         gold = tuple(dict.fromkeys(at[text] for text in own))
-        questions.append(Question(row.question, (row.answer,), gold, (), row.id, facts))
+        cluster = hashlib.sha256("\0".join(sorted(own)).encode()).hexdigest()[:16]
+        questions.append(Question(row.question, (row.answer,), gold, (), cluster, facts))
     return Corpus(paragraphs, tuple(questions))
 
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from harness.errors import DataError, nearest
 from harness.tasks.data.formats import FORMATS
-from harness.tasks.data.rows import RulerRow, why
+from harness.tasks.data.rows import Answer, RulerRow, why
 from harness.tasks.data.strict import Source, json_lines
+from harness.tasks.scoring.answers import ANSWER_METRICS, DEFAULT_METRIC, check_answer
 
 Text = Annotated[str, Field(min_length=1)]
 Kind = Literal["own", "longbench", "hotpotqa", "2wikimultihopqa", "musique",
                "nq_lost_in_the_middle", "ruler"]  # fmt: skip
+
+EVERY = "string_match_all"
+MIXED = "mixed"
+"""The primary metric of rows that are scored by several; each row's own stands beside it."""
 
 ONE = "Answer the question based on the given document. Only give me the answer."
 SEVERAL = "Answer the question based on the given documents. Only give me the answer."
@@ -36,9 +50,10 @@ class OwnRow(BaseModel):
         default=[], validation_alias=AliasChoices("documents", "document", "context")
     )
     question: Text | None = Field(default=None, validation_alias=AliasChoices("question", "input"))
-    answers: list[Text] = Field(
+    answers: list[Answer] = Field(
         min_length=1, validation_alias=AliasChoices("answers", "answer", "outputs")
     )
+    metric: str | None = None
     evidence: list[Text] = []
     answer_prefix: str = ""
     facts: dict[str, Any] = {}
@@ -51,6 +66,13 @@ class OwnRow(BaseModel):
             single = ("document", "documents", "context", "answer", "answers", "evidence")
             return {k: [v] if k in single and isinstance(v, str) else v for k, v in raw.items()}
         return raw
+
+    @field_validator("metric")
+    @classmethod
+    def _known(cls, name: str | None) -> str | None:
+        if name is not None and name not in ANSWER_METRICS:
+            raise ValueError(f"unknown metric {name!r}{nearest(name, ANSWER_METRICS)}")
+        return name
 
     @model_validator(mode="after")
     def _whole(self) -> OwnRow:
@@ -88,13 +110,19 @@ class OwnRow(BaseModel):
             "documents": self.documents,
             "question": self.question or "",
             "evidence": self.evidence,
-            "every_answer": False,
+            "metric": self.metric,
+            "scored_by": None if self.metric == DEFAULT_METRIC else self.metric,
             "facts": {"id": str(index if self.id is None else self.id)},
         }
 
 
 class RulerSample(RulerRow):
     """A sample of RULER's scripts, shown as it is."""
+
+    @property
+    def metric(self) -> str:
+        """RULER's metric: question answering, told by its prefix, has alternative answers."""
+        return "string_match_part" if self.answer_prefix.strip() == "Answer:" else EVERY
 
     def doc(self, index: int) -> dict[str, Any]:
         """Return the lm-eval document."""
@@ -105,7 +133,7 @@ class RulerSample(RulerRow):
             "documents": [],
             "question": "",
             "evidence": [],
-            "every_answer": True,
+            "metric": self.metric,
             "facts": {"id": str(self.index), "row": index},
         }
 
@@ -144,8 +172,13 @@ def _named(name: str) -> Kind:
     return "ruler"
 
 
-def read_own_rows(path: Path) -> list[OwnRow | RulerSample]:
+def read_own_rows(path: Path, metric: str | None = None) -> list[OwnRow | RulerSample]:
     """Read and check a file of own rows or RULER samples.
+
+    Parameters
+    ----------
+    metric
+        Key of :data:`harness.tasks.scoring.answers.ANSWER_METRICS`, for rows that name none.
 
     Raises
     ------
@@ -154,7 +187,7 @@ def read_own_rows(path: Path) -> list[OwnRow | RulerSample]:
     """
     source = _source(path)
     model: type[OwnRow | RulerSample] = RulerSample if kind_of(path) == "ruler" else OwnRow
-    rows = [_checked(source, line, model, value) for line, value in json_lines(source)]
+    rows = [_checked(source, line, model, value, metric) for line, value in json_lines(source)]
     seen: set[str | int] = set()
     for row in rows:
         identity = row.index if isinstance(row, RulerSample) else row.id
@@ -165,11 +198,23 @@ def read_own_rows(path: Path) -> list[OwnRow | RulerSample]:
     return rows
 
 
-def _checked(source: Source, line: int, model: type[Any], value: Any) -> Any:
+def metric_of(rows: Sequence[OwnRow | RulerSample]) -> str:
+    """Name of the rows' primary metric in records: :data:`MIXED` where they differ."""
+    names = {row.metric or DEFAULT_METRIC for row in rows}
+    if len(names) > 1:
+        return MIXED
+    (name,) = names
+    return ANSWER_METRICS[name].name if name in ANSWER_METRICS else name
+
+
+def _checked(source: Source, line: int, model: type[Any], value: Any, metric: str | None) -> Any:
     if not isinstance(value, dict):
         source.fail(line, "a row is a JSON object")
     try:
-        return model.model_validate(value)
+        row = model.model_validate(value)
+        return row if isinstance(row, RulerSample) else _scorable(row, metric)
+    except DataError as error:
+        source.fail(line, f"answers: {error}")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["type"] == "extra_forbidden":
@@ -178,8 +223,16 @@ def _checked(source: Source, line: int, model: type[Any], value: Any) -> Any:
         source.fail(line, why(error))
 
 
+def _scorable(row: OwnRow, metric: str | None) -> OwnRow:
+    """Give a row its metric, and check every answer under it."""
+    chosen = row.metric or metric or DEFAULT_METRIC
+    for answer in row.answers:
+        check_answer(chosen, answer)
+    return row.model_copy(update={"metric": chosen})
+
+
 KEYS = ("id", "prompt", "instruction", "documents", "document", "context", "question", "input",
-        "answers", "answer", "evidence", "answer_prefix", "facts")  # fmt: skip
+        "answers", "answer", "metric", "evidence", "answer_prefix", "facts")  # fmt: skip
 
 
 def _source(path: Path) -> Source:

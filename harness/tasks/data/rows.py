@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is blank: any prediction would match it")
+    return text
+
 
 Text = Annotated[str, Field(min_length=1)]
-Answers = Annotated[list[str], Field(min_length=1)]
+Answer = Annotated[str, AfterValidator(_not_blank)]
+"""An accepted answer; an empty one would be found in anything."""
+Answers = Annotated[list[Answer], Field(min_length=1)]
 
 
 class Row(BaseModel):
@@ -34,7 +50,7 @@ class HotpotRow(Row):
 
     id: Annotated[str, Field(alias="_id", min_length=1)]
     question: Text
-    answer: Text
+    answer: Answer
     context: Annotated[list[tuple[Text, list[str]]], Field(min_length=1)]
     supporting_facts: list[tuple[Text, int]]
 
@@ -65,8 +81,8 @@ class MusiqueRow(Row):
 
     id: Text
     question: Text
-    answer: Text
-    answer_aliases: list[str] = []
+    answer: Answer
+    answer_aliases: list[Answer] = []
     answerable: bool = True
     paragraphs: Annotated[list[MusiqueParagraph], Field(min_length=1)]
 
@@ -74,7 +90,7 @@ class MusiqueRow(Row):
 class SquadAnswer(Row):
     """One answer span."""
 
-    text: Text
+    text: Answer
     answer_start: Annotated[int, Field(ge=0)]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.tasks.scoring.words import refuse_blank
 
 CONTROL = re.compile(r"[\x00-\x1f]")
 
@@ -14,6 +16,7 @@ def postprocess(prediction: str) -> str:
 
 
 def _found(prediction: str, references: Sequence[str]) -> list[bool]:
+    refuse_blank(references)
     text = postprocess(prediction).lower()
     return [reference.lower() in text for reference in references]
 
@@ -37,3 +40,10 @@ def string_match_part(prediction: str, references: Sequence[str]) -> float:
     1.0
     """
     return float(any(_found(prediction, references)))
+
+
+RULER_METRICS: Mapping[str, Callable[[str, Sequence[str]], float]] = {
+    "string_match_all": string_match_all,
+    "string_match_part": string_match_part,
+}
+"""By the names that RULER gives them."""

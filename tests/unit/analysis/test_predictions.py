@@ -45,12 +45,33 @@ def test_longbench_e_scores_as_its_original(tmp_path: Path) -> None:
     assert [r["score"] for r in score_file(write(tmp_path / "p.jsonl", rows))["rows"]] == [1.0, 1.0]
 
 
+def test_lost_in_the_middle_has_its_own_rule(tmp_path: Path) -> None:
+    """``multidoc_nq`` is scored by a substring of the first line, other sets by token F1."""
+    row = {"task": "multidoc_nq", "prediction": "Oslofjord\nBergen", "answers": ["Oslo"]}
+    nq, fiction = score_file(
+        write(tmp_path / "p.jsonl", [row, {**row, "task": "multidoc_fiction"}])
+    )["rows"]
+    assert nq["score"] == nq["metrics"]["best_subspan_em"] == 1.0
+    assert fiction["score"] == fiction["metrics"]["qa_f1"] == 0.0
+    assert nq["metrics"]["contains_answer"] == fiction["metrics"]["contains_answer"] == 0.0
+
+
 BAD = {
     "missing prediction": ({k: v for k, v in OSLO.items() if k != "prediction"}, "prediction"),
     "null prediction": ({**OSLO, "prediction": None}, "prediction"),
     "number prediction": ({**OSLO, "prediction": 3}, "prediction"),
     "no answers": ({**OSLO, "answers": []}, "answers"),
     "one text for answers": ({**OSLO, "answers": "Oslo"}, "answers"),
+    "blank answer": ({**OSLO, "answers": ["Oslo", " "]}, "answers.1: is blank"),
+    "blank answer of RULER": (
+        {"task": "ruler_niah_single_1", "prediction": "I do not know.", "answers": [""]},
+        "answers.0: is blank",
+    ),
+    "blank answer of multidoc": (
+        {"task": "multidoc_nq", "prediction": "I do not know.", "answers": [""]},
+        "answers.0: is blank",
+    ),
+    "unknown multidoc set": ({**OSLO, "suite": "multidoc", "dataset": "nqq"}, "nqq"),
     "unknown suite": ({**OSLO, "suite": "longbanch"}, "longbench"),
     "unknown dataset": ({**OSLO, "dataset": "hotpotqq"}, "hotpotqa"),
     "no name": ({"prediction": "x", "answers": ["x"]}, "task"),

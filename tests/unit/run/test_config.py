@@ -27,6 +27,8 @@ from harness.run.config import RunConfig, load_config, parse_config
         ({"preset": "a", "target": "b"}, "either preset, or target and speculator"),
         ({"speculator": "b"}, "speculator is given without target"),
         ({"keep": [0.1, 0.1]}, "a value stands twice"),
+        ({"metric": "chioce", "data": "f.jsonl"}, "unknown metric 'chioce'; did you mean 'choice'"),
+        ({"metric": "choice"}, "metric is for rows of your own"),
     ],
 )
 def test_a_fault_is_one_line_with_its_place(raw: dict[str, Any], message: str) -> None:

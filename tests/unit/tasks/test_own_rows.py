@@ -21,11 +21,14 @@ MILL = {
 
 
 def load(tmp_path: Path, tokenizer: Tokenizer, *rows: Any, name: str = "mine.jsonl",
-         limit: int | None = None, max_positions: int = 8192) -> TaskExamples:  # fmt: skip
+         limit: int | None = None, max_positions: int = 8192,
+         metric: str | None = None) -> TaskExamples:  # fmt: skip
     """Write rows and load them."""
     path = tmp_path / name
     path.write_text(lines(*rows), encoding="utf-8")
-    return examples_from_file(path, limit=limit, tokenizer=tokenizer, max_positions=max_positions)
+    return examples_from_file(
+        path, limit=limit, tokenizer=tokenizer, max_positions=max_positions, metric=metric
+    )
 
 
 def test_a_document_and_a_question(smollm2: Tokenizer, tmp_path: Path) -> None:
@@ -66,7 +69,12 @@ def test_shapes_that_are_taken(row: dict[str, Any], smollm2: Tokenizer, tmp_path
         ({"question": "What?", "answers": ["b"]}, "a document and a 'question'"),
         ({"document": "A b.", "answers": ["b"]}, "a document and a 'question'"),
         ({**MILL, "answers": []}, "answers"),
-        ({**MILL, "answers": [""]}, "answers.0"),
+        ({**MILL, "answers": [""]}, "answers.0: is blank"),
+        ({**MILL, "answers": ["x", " \n"]}, "answers.1: is blank"),
+        ({**MILL, "metric": "chioce"}, "metric: unknown metric 'chioce'; did you mean 'choice'"),
+        ({**MILL, "metric": "choice"}, "answers: 'by the river' cannot be scored by choice"),
+        ({**MILL, "metric": "number"}, "answers: .* number wants one number"),
+        ({**MILL, "metric": "rouge_l", "answers": ["."]}, "answers: '.' cannot be scored"),
         ({**MILL, "answers": None}, "answers"),
         ({"document": "A b.", "question": "What?"}, "answers: field required"),
         ({**MILL, "evidence": ["not there"]}, "evidence: .* word for word"),
@@ -99,6 +107,87 @@ def test_the_limit_takes_the_first_rows(smollm2: Tokenizer, tmp_path: Path) -> N
     rows = [{**MILL, "id": i} for i in range(5)]
     found = load(tmp_path, smollm2, *rows, limit=2)
     assert [e.record.facts["id"] for e in found.examples] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (None, "A", "The answer is A.", "contains_answer", 1.0),
+        ("contains", "蓝鲸", "答案是蓝鲸。", "contains_answer", 1.0),
+        ("exact_match", "Oslo", "Oslo.", "exact_match", 1.0),
+        ("exact_match", "Oslo", "It is Oslo.", "exact_match", 0.0),
+        ("f1", "blue whale", "whale", "qa_f1", 2 / 3),
+        ("choice", "B", "The answer is (B).", "choice", 1.0),
+        ("rouge_l", "the cat sat", "the cat ran", "rouge_l", 2 / 3),
+        ("number", "1,234", "That makes 1234.0", "number", 1.0),
+    ],
+)
+def test_a_metric_to_choose(
+    case: tuple[str | None, str, str, str, float], smollm2: Tokenizer, tmp_path: Path
+) -> None:
+    """``--metric`` or a row's own: the primary metric has its name, and nothing scores 0."""
+    metric, answer, prediction, name, score = case
+    row = {**MILL, "answers": [answer]}
+    for found in (
+        load(tmp_path, smollm2, row, metric=metric),
+        load(tmp_path, smollm2, row if metric is None else {**row, "metric": metric}),
+    ):
+        (example,) = found.examples
+        assert found.task.metric == name
+        scores = found.score(example, prediction)
+        assert next(iter(scores)) == name
+        assert scores[name] == pytest.approx(score)
+        assert set(found.score(example, "").values()) == {0.0}
+
+
+def test_rows_of_several_metrics(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """A row's own metric wins over the option; their common name says that they differ."""
+    rows = [{**MILL, "id": 1}, {**MILL, "id": 2, "answers": ["B"], "metric": "choice"}]
+    found = load(tmp_path, smollm2, *rows, metric="exact_match")
+    assert found.task.metric == "mixed"
+    first, second = found.examples
+    assert found.score(first, "the river") == {
+        "mixed": 0.0, "exact_match": 0.0, "contains_answer": 0.0, "qa_f1": pytest.approx(2 / 3),
+    }  # fmt: skip
+    assert found.score(second, "(B)") == {"mixed": 1.0, "choice": 1.0}
+
+
+def test_another_metric_is_another_example(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """Scores by two metrics are never paired; the usual metric's digest is the old one."""
+    digests = {
+        metric: load(tmp_path, smollm2, MILL, metric=metric).examples[0].record.content_digest
+        for metric in (None, "contains", "f1")
+    }
+    assert digests[None] == digests["contains"] != digests["f1"]
+
+
+def test_a_publishers_rows_have_their_own_metric(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """``--metric`` does not turn LongBench's scores into other ones."""
+    with pytest.raises(DataError, match="leave --metric out"):
+        load(tmp_path, smollm2, LONGBENCH, metric="f1")
+
+
+@pytest.mark.parametrize("ids", ["r{}", None])
+def test_identical_rows_are_one_cluster(
+    ids: str | None, smollm2: Tokenizer, tmp_path: Path
+) -> None:
+    """One prompt thirty times is one measurement, whatever its ids (HELMET#36)."""
+    rows = [
+        {"prompt": "The grass is green. What is green?", "answers": ["grass"]}
+        | ({"id": ids.format(i)} if ids else {})
+        for i in range(30)
+    ]
+    found = load(tmp_path, smollm2, *rows, {"prompt": "Another one?", "answers": ["x"]})
+    assert len({example.record.cluster for example in found.examples[:30]}) == 1
+    assert len({example.record.cluster for example in found.examples}) == 2
+
+
+def test_rulers_questions_have_alternative_answers(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """Samples of RULER's qa tasks want one of their references, all others each."""
+    row = {**RULER, "outputs": ["42", "43"], "answer_prefix": " Answer:"}
+    found = load(tmp_path, smollm2, row)
+    assert found.task.metric == "string_match_part"
+    assert found.score(found.examples[0], "42") == {"string_match_part": 1.0}
 
 
 def test_rulers_own_samples(smollm2: Tokenizer, tmp_path: Path) -> None:
