@@ -16,7 +16,7 @@ help:
 	@echo 'make test      unit, contract, engine and command-line tests'
 	@echo 'make test-all  the same and the long tests'
 	@echo 'make unit      the tests that need no engine'
-	@echo 'make lint      ruff and mypy'
+	@echo 'make lint      ruff, mypy and the rooms order'
 	@echo 'make format    ruff format'
 	@echo 'make gate      real runs against the committed baseline; a broken selector must fail'
 	@echo 'make bench     the TTFT benchmark behind docs/performance.md'
@@ -52,6 +52,7 @@ lint: dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/lint-imports
 
 format: dev
 	.venv/bin/ruff format .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
@@ -187,6 +188,9 @@ def run_config(
     announce: Callable[[Plan], None] = lambda _: None,
 ) -> Run:
     """Plan a configuration, run or resume it, and return it; ``announce`` sees the plan first."""
+    # OpenMP reads this when torch is imported. Threads that spin while they wait slow down the
+    # other engine that shares the cores (docs/performance.md).
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from harness.run.folder import open_run
     from harness.run.plan import build_plan
     from harness.run.runner import execute

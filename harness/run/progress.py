@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
@@ -32,8 +33,9 @@ class RunProgress:
 
     def __enter__(self) -> Self:
         console = Console(stderr=True)
-        # In a notebook rich draws the bar in the cell that runs.
-        if (console.is_terminal or console.is_jupyter) and not self.quiet:
+        # In a notebook rich draws the bar in the cell that runs, where its widgets are installed.
+        in_notebook = console.is_jupyter and find_spec("ipywidgets") is not None
+        if (console.is_terminal or in_notebook) and not self.quiet:
             self._bar = Progress(
                 TextColumn("{task.fields[what]}", markup=False),
                 BarColumn(),

@@ -62,7 +62,7 @@ def test_import_costs_nothing() -> None:
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
 
