@@ -3,6 +3,10 @@
 A wrapper around each full-attention layer's ``impl.forward`` copies the post-RoPE queries of the
 rows that a request asked for. Nothing else happens while the request runs: the keys are read
 from the paged cache once, in the step that frees them.
+
+vLLM names a request that was aborted like one that has ended, and frees its blocks at once. So
+only a request that is complete is scored: all its rows are there (or a stop token ended them) and
+its own keys stand in its blocks.
 """
 
 from __future__ import annotations
@@ -29,6 +33,13 @@ class _Request:
     queries: torch.Tensor  # model dtype [layers, count, heads, head size]
     filled: int = 0  # rows that are there: fewer than count where an EOS ended the request
     captured: int = 0  # row captures, repeats after a preemption included
+    computed: int = 0  # tokens whose keys stand in its blocks; a preemption gives all of them back
+
+    def complete(self, state: Any) -> bool:
+        """Whether it may be scored: it ran to its end, and its blocks are still its own."""
+        ended = self.filled == self.rows.count or (self.filled > 0 and _stopped(state))
+        # The last row's own key is the last that scoring reads.
+        return ended and self.computed >= self.rows.first + self.filled
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ class Capture:
         self._results: dict[str, dict[str, Any]] = {}
         self._windowed: dict[str, WindowedPrompt] = {}
         self._layout: KeyLayout | None = None
+        self._counts = {"scored": 0, "dropped": 0, "preempted": 0}
         for number, layer in enumerate(layers):
             self._wrap(number, layer.impl)
 
@@ -87,6 +99,8 @@ class Capture:
             count = scheduled[name]
             request = self._requests.get(name)
             if request is not None:
+                # Tokens found in the prefix cache count: their keys stand in shared blocks.
+                request.computed = int(done) + count
                 begin = max(int(done), request.rows.first)
                 end = min(int(done) + count, request.rows.first + request.rows.count)
                 if begin < end:
@@ -97,8 +111,21 @@ class Capture:
                     request.filled = max(request.filled, end - request.rows.first)
             start += count
 
+    def preempt(self, names: Iterable[str]) -> None:
+        """Note that vLLM has taken these requests' blocks, for others to use from this step on.
+
+        The rows stay: where the request is resumed, its prefix may come from the cache, and rows
+        there are not computed again.
+        """
+        for name in names:
+            if name in self._requests:
+                self._requests[name].computed = 0
+                self._counts["preempted"] += 1
+
     def finish(self, names: Iterable[str], states: Mapping[str, Any], cache_config: Any) -> None:
         """Score requests that have ended while their blocks still hold their keys.
+
+        One that was aborted, while it ran or after a preemption, is forgotten unscored.
 
         Parameters
         ----------
@@ -109,9 +136,14 @@ class Capture:
         """
         for name in names:
             request = self._requests.pop(name, None)
+            if request is None:
+                continue  # not ours, or scored when the engine asked for it
             state = states.get(name)
-            if request is not None and state is not None:
-                self._results[name] = self._score(request, state.block_ids, cache_config)
+            if state is None or not request.complete(state):
+                self._counts["dropped"] += 1
+                continue
+            self._results[name] = self._score(request, state.block_ids, cache_config)
+            self._counts["scored"] += 1
 
     def _score(
         self, request: _Request, block_ids: Sequence[Sequence[int]], cache_config: Any
@@ -151,6 +183,20 @@ class Capture:
         """Forget the windows of a prompt that was given up."""
         self._windowed.pop(prompt, None)
 
+    def discard(self, names: Iterable[str]) -> None:
+        """Forget requests that were given up, ended or not, and scores that nobody will take."""
+        for name in names:
+            found = self._requests.pop(name, None), self._results.pop(name, None)
+            self._counts["dropped"] += found[0] is not None
+
+    def census(self) -> dict[str, int]:
+        """What became of requests so far, and how many things are ``held`` for them now.
+
+        ``held`` counts requests, scores and windowed prompts: 0 when nothing is on its way.
+        """
+        held = len(self._requests) + len(self._results) + len(self._windowed)
+        return {**self._counts, "held": held}
+
     def take(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Hand out finished scores and let go of them."""
         return {name: self._results.pop(name) for name in names if name in self._results}
@@ -171,6 +217,8 @@ class CaptureMixin:
 
     def _update_states(self, scheduler_output: Any) -> Any:
         capture = self.specprefill_capture
+        # A request preempted and then aborted is named in both: its blocks went first.
+        capture.preempt(scheduler_output.preempted_req_ids or ())
         # Before vLLM lets go of finished requests and zeroes or re-uses their blocks.
         self.specprefill_finish(scheduler_output.finished_req_ids)
         for new in scheduler_output.scheduled_new_reqs:
@@ -192,6 +240,13 @@ class CaptureMixin:
             batch.req_ids, batch.num_computed_tokens_cpu, scheduler_output.num_scheduled_tokens
         )
         return super()._preprocess(scheduler_output, *args, **kwargs)  # type: ignore[misc]
+
+
+def _stopped(state: Any) -> bool:
+    """Whether a request's last token ended it, by vLLM's own rule (``check_stop``)."""
+    params, tokens = state.sampling_params, state.output_token_ids
+    # vLLM leaves eos_token_id out where ignore_eos is set.
+    return bool(tokens) and tokens[-1] in (params.eos_token_id, *(params.stop_token_ids or ()))
 
 
 def _bytes(rows: torch.Tensor) -> bytes:
@@ -230,6 +285,15 @@ class CaptureResults:
         runner.specprefill_finish(names)
         taken: dict[str, dict[str, Any]] = runner.specprefill_capture.take(names)
         return taken
+
+    def specprefill_discard(self, names: Sequence[str]) -> None:
+        """Give back all that is kept of requests that were given up."""
+        self.model_runner.specprefill_capture.discard(names)  # type: ignore[attr-defined]
+
+    def specprefill_census(self) -> dict[str, int]:
+        """Return :meth:`Capture.census` of this worker's runner."""
+        census: dict[str, int] = self.model_runner.specprefill_capture.census()  # type: ignore[attr-defined]
+        return census
 
     def specprefill_merge(self, prompt: str) -> bytes:
         """Return :meth:`Capture.merge` of this worker's runner."""

@@ -12,6 +12,7 @@ Every ``LLM`` built from then on has a speculator beside it, and every request o
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -192,7 +193,12 @@ def _render_and_add_requests(
             own.append(_params(pair, ready, params[number]))
             yield _input(ready, inputs[number])
 
-    internal: list[str] = original(self, pruned(), own, **kwargs)
+    try:
+        internal: list[str] = original(self, pruned(), own, **kwargs)
+    except BaseException:
+        # vLLM takes back what it has added after an error, but not after Ctrl-C.
+        _abort(self, [str(number) for number in range(first, self.request_counter.counter)])
+        raise
     for number, name in enumerate(internal):
         samples = getattr(own[number], "n", 1)
         ids = (name,) if samples == 1 else tuple(f"{i}_{name}" for i in range(samples))
@@ -265,8 +271,15 @@ def _input(ready: PreparedPrompt, item: Any) -> Any:
 def _run_engine(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
     """``LLM._run_engine``: hand out the receipts with the outputs."""
     assert _enabled is not None
-    outputs: list[Any] = _enabled.original["_run_engine"](self, *args, **kwargs)
     pair: _Pair | None = getattr(self, _STATE, None)
+    try:
+        outputs: list[Any] = _enabled.original["_run_engine"](self, *args, **kwargs)
+    except BaseException:
+        if pair is not None:
+            # Ctrl-C: without this the next call would get this one's requests and outputs.
+            _abort(self, list(pair.sent))
+            pair.sent.clear()
+        raise
     if pair is None:
         return outputs
     sent = {output.request_id: pair.sent.pop(output.request_id, None) for output in outputs}
@@ -278,6 +291,12 @@ def _run_engine(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
             output.specprefill = _counted(item, ranks)
             output.prompt_token_ids = list(item.token_ids)
     return outputs
+
+
+def _abort(llm: Any, requests: list[str]) -> None:
+    """Abort requests by the ids that their outputs would carry; the ended ones are no matter."""
+    with contextlib.suppress(Exception):  # the engine may be what failed: its own error is raised
+        llm.llm_engine.abort_request(requests)
 
 
 def _counted(sent: _Sent, ranks: Sequence[dict[str, int]]) -> Receipt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from harness.engines.scorer import ScoreRequest, Scores, ScoringConfig
 from harness.engines.vllm import flavour
 from harness.engines.vllm.host import Host, HostOptions
 from harness.engines.vllm.wire import ROWS_KEY, Rows, WindowPart
-from harness.errors import ConfigError
+from harness.errors import ConfigError, HarnessError
 from harness.methods.specprefill.windows import WindowPlan, plan_windows
 from harness.models.config_facts import bos_token_id, model_digest, read_config
 
@@ -164,7 +165,8 @@ class VllmScorer:
             ahead, captured = self._run_windows(request, plan, name)
             merged = self._host.rpc("specprefill_merge", name)
         except BaseException:
-            self._host.rpc("specprefill_drop", name)
+            with contextlib.suppress(HarnessError):
+                self._host.rpc("specprefill_drop", name)
             raise
         return Scores(
             example_id=request.example_id,
@@ -210,18 +212,50 @@ class VllmScorer:
         params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True, detokenize=False)
         name = f"prefill-{next(self._numbers)}"
         began = time.perf_counter()
-        self._finish({name: self._host.add(name, token_ids, params)})
+        names: dict[str, str] = {}
+        with self._given_up_on_error(names):
+            names[name] = self._host.add(name, token_ids, params)
+            self._finish(names)
         return time.perf_counter() - began
 
     def _run(self, passes: Sequence[_Pass]) -> list[_Ended]:
         """Run passes as one batch and collect what the workers kept, in order."""
-        names = dict(self._add(item) for item in passes)
-        tokens = self._finish(names)
-        ranks = self._host.rpc("specprefill_take_scores", list(names.values()))
+        names: dict[str, str] = {}
+        with self._given_up_on_error(names):
+            for item in passes:
+                name, internal = self._add(item)
+                names[name] = internal
+            tokens = self._finish(names)
+            ranks = self._host.rpc("specprefill_take_scores", list(names.values()))
+        unscored = sum(any(name not in rank for rank in ranks) for name in names.values())
+        if unscored:
+            raise HarnessError(
+                f"the speculator {self._host.options.model} ended {unscored} of {len(names)} "
+                "requests without scores: they were aborted"
+            )
         return [
             _Ended(tokens[name], tuple(rank[internal] for rank in ranks))
             for name, internal in names.items()
         ]
+
+    @contextlib.contextmanager
+    def _given_up_on_error(self, names: Mapping[str, str]) -> Iterator[None]:
+        """Give up ``names`` where anything goes wrong, Ctrl-C included."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(HarnessError):  # the engine itself may be what went wrong
+                self._give_up(list(names.values()))
+            raise
+
+    def _give_up(self, internal: Sequence[str]) -> None:
+        """Abort requests and free what the workers keep of them.
+
+        Aborting alone is not enough: the engine does not hear of it where a request has just
+        ended, and its scores would wait in the workers for somebody to take them.
+        """
+        self._host.abort(internal)
+        self._host.rpc("specprefill_discard", list(internal))
 
     def _add(self, item: _Pass) -> tuple[str, str]:
         """Queue a pass; its name in outputs and its id in the workers."""
@@ -246,14 +280,10 @@ class VllmScorer:
     def _finish(self, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
         """Step until all of ``names`` have ended; their generated tokens."""
         ended: dict[str, tuple[int, ...]] = {}
-        try:
-            while len(ended) < len(names):
-                for output in self._host.step():
-                    if output.finished and output.request_id in names:
-                        ended[output.request_id] = tuple(output.outputs[0].token_ids)
-        except BaseException:
-            self._host.abort([names[name] for name in names.keys() - ended.keys()])
-            raise
+        while len(ended) < len(names):
+            for output in self._host.step():
+                if output.finished and output.request_id in names:
+                    ended[output.request_id] = tuple(output.outputs[0].token_ids)
         return ended
 
     def close(self) -> None:
