@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import psutil
 
 from harness.engines.base import EngineSpec
 from harness.engines.scorer import ScoreRequest, Scores, ScoringConfig
