@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.analysis.stats.latency import MIN_BLOCKS, Shift, hodges_lehmann
+from harness.analysis.text_table import text_table
 
 if TYPE_CHECKING:
     from harness.engines.base import Generation
@@ -141,21 +142,26 @@ def to_text(rows: Sequence[Row]) -> str:
 def table(rows: Sequence[Row]) -> list[str]:
     """A head, and a line a row."""
     head = (
-        f"{'length':>6} {'threshold':>9} {'full ms':>24} {'draft/verify ms':>24} "
-        f"{'speed-up':>18} {'accepted':>8} {'fell back':>9} {'quality':>13} "
-        f"{'same tokens':>11} {'cosine':>6} {'shuffled':>8}"
-    )
-    return [
-        head,
-        *(
-            f"{r.length:>6} {r.threshold:>9g} {_shown(r.full_ms, 0):>24} "
-            f"{_shown(r.ttft_ms, 0):>24} "
-            f"{_shown(r.speedup, 2):>18} {r.acceptance_rate:>8.1%} {r.fallback_rate:>9.1%} "
-            f"{r.score:>5.2f} of {r.full_score:<4.2f} {r.same_tokens:>11.0%} "
-            f"{_cosine(r.cosine):>6} {_cosine(r.shuffled_cosine):>8}"
-            for r in rows
-        ),
+        "length", "threshold", "full ms", "draft/verify ms", "speed-up", "accepted", "fell back",
+        "quality", "same tokens", "cosine", "shuffled",
+    )  # fmt: skip
+    lines = [
+        (
+            str(r.length),
+            f"{r.threshold:g}",
+            _shown(r.full_ms, 0),
+            _shown(r.ttft_ms, 0),
+            _shown(r.speedup, 2),
+            f"{r.acceptance_rate:.1%}",
+            f"{r.fallback_rate:.1%}",
+            f"{r.score:.2f} of {r.full_score:.2f}",
+            f"{r.same_tokens:.0%}",
+            _cosine(r.cosine),
+            _cosine(r.shuffled_cosine),
+        )
+        for r in rows
     ]
+    return text_table(head, lines)
 
 
 def _intervals(row: Row) -> str:

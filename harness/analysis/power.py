@@ -16,6 +16,7 @@ import numpy as np
 from harness.analysis.stats.estimate import too_few_clusters
 from harness.analysis.stats.jackknife import Floats
 from harness.analysis.stats.power import POWER, Pilot, examples_needed, pilot_of, resolvable_margin
+from harness.analysis.text_table import text_table
 from harness.errors import ConfigError, NotComparableError
 
 if TYPE_CHECKING:
@@ -233,16 +234,13 @@ def as_text(rows: Sequence[PlanRow], aim: Aim) -> str:
         "task", "arm", "pilot n", "sd", "design", f"n for {aim.margin:g}", "cautious",
         "at n", "resolves",
     )  # fmt: skip
-    table = [head, *map(_cells, rows)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    lines = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)) for row in table]
     note = (
         f"n for {aim.margin:g}: examples after which, when nothing is lost, the 95 % interval "
         f"excludes a loss of {aim.margin:g} in {aim.power:.0%} of the cases; cautious: if the "
         "spread is what so small a pilot cannot rule out."
     )
     reasons = [f"{row.task} · {row.arm}: {row.reason}" for row in rows if row.reason]
-    return "\n".join([*(line.rstrip() for line in lines), *reasons, note])
+    return "\n".join([*text_table(head, [*map(_cells, rows)]), *reasons, note])
 
 
 def _cells(row: PlanRow) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ def list_sets(json: Json = False) -> int:
     if json:
         print(json_module.dumps({"data": rows}, ensure_ascii=False))
         return 0
-    from harness.cli.tables import print_table
+    from harness.cli.shared import print_table
 
     print_table(
         ("data set", "here", "rows", "licence", "from"),

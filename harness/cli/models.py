@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -38,8 +39,13 @@ def list_(
     if as_json:
         typer.echo(json.dumps({"presets": facts}))
         return
-    width = max(len(fact["preset"]) for fact in facts)
-    for fact in facts:
-        ready = "ready" if fact["ready"] else "embedded" if fact["embedded"] else "needs a hub"
-        default = " (default)" if fact["default"] else ""
-        typer.echo(f"{fact['preset']:<{width}}  {ready:<11}  {fact['description']}{default}")
+    from harness.analysis.text_table import text_table
+
+    def state(fact: Mapping[str, Any]) -> str:
+        return "ready" if fact["ready"] else "embedded" if fact["embedded"] else "needs a hub"
+
+    lines = [
+        (f["preset"], state(f), f["description"] + (" (default)" if f["default"] else ""))
+        for f in facts
+    ]
+    typer.echo("\n".join(text_table(("preset", "state", "what it is"), lines)))

@@ -19,15 +19,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothi
 
 
 def _table(columns: list[str], rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from harness.cli.shared import print_table
 
-    table = Table(*columns)
-    for row in rows:
-        values = (row.get(column) for column in columns)
-        table.add_row(*(Text("—" if value is None else str(value)) for value in values))
-    Console().print(table)
+    cells = [[row.get(column) for column in columns] for row in rows]
+    print_table(columns, [["—" if value is None else value for value in line] for line in cells])
 
 
 @app.command("list", epilog="Example:  harness runs list")

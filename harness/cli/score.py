@@ -25,7 +25,7 @@ def score(
     if json:
         print(json_module.dumps(found, ensure_ascii=False))
         return 0
-    from harness.cli.tables import print_table
+    from harness.cli.shared import print_table
 
     print_table(
         ("task", "n", "mean", "95 % interval"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -93,3 +93,19 @@ def result_stream() -> Iterator[TextIO]:
         sys.stdout.flush()
         os.dup2(saved, 1)
         os.close(saved)
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None
+) -> None:
+    """Print rows; cells are shown as they are, never read as mark-up."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for rank, name in enumerate(columns):
+        table.add_column(name, no_wrap=rank == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    Console().print(table)

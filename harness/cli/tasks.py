@@ -27,7 +27,7 @@ def tasks(
     if json:
         print(json_module.dumps({"tasks": [task.to_json() for task in found]}, ensure_ascii=False))
         return 0
-    from harness.cli.tables import print_table
+    from harness.cli.shared import print_table
 
     print_table(
         ("task", "group", "category", "metric", "needs", "ready"),

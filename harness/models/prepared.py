@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from harness.errors import ModelError
 from harness.paths import cache_dir
@@ -62,7 +62,7 @@ def ensure(
         return folder
     try:
         models_dir().mkdir(parents=True, exist_ok=True)
-        with _locked(models_dir() / f".{name}.lock"):
+        with FileLock(models_dir() / f".{name}.lock"):
             if not is_intact(folder, recipe):
                 if progress is not None:
                     what = "rebuilding (damaged or out of date)" if folder.exists() else "preparing"
@@ -127,10 +127,3 @@ def _write_manifest(folder: Path, recipe: Mapping[str, Any]) -> None:
         "digest": digest,
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

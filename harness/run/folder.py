@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from harness.errors import ConfigError, StoreError
 from harness.paths import runs_dir
@@ -19,7 +19,9 @@ from harness.run.store import Store
 from harness.run.store_files import FILE_NAME, set_aside
 from harness.schema.records import RunRecord
 
-LOCK_TRIES, LOCK_PAUSE_S = 20, 0.1
+LOCK = ".lock"
+LOCK_WAIT_S = 2.0
+"""A child of a killed run may hold the lock until it notices."""
 
 
 @contextmanager
@@ -123,35 +125,24 @@ def _code(commit: str) -> str:
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, so that two processes never write to one store."""
     made = not folder.exists()
+    lock = FileLock(folder / LOCK, timeout=LOCK_WAIT_S)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock.acquire()
+    except Timeout:
+        raise StoreError(f"{folder} is being written by another process: wait for it") from None
     except OSError as error:
         raise ConfigError(f"cannot write to {folder}: {error.strerror}") from error
     try:
-        if not _take(handle):
-            raise StoreError(f"{folder} is being written by another process: wait for it")
         yield
     finally:
-        os.close(handle)
+        lock.release()
         if made and not (folder / FILE_NAME).exists():
             _remove_empty(folder)
 
 
-def _take(handle: int) -> bool:
-    """Take the lock, waiting a moment: a child of a killed run may hold it until it starts."""
-    for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(LOCK_PAUSE_S)
-        else:
-            return True
-    return False
-
-
 def _remove_empty(folder: Path) -> None:
     """Take back a folder that nothing was written to."""
-    (folder / ".lock").unlink(missing_ok=True)
+    (folder / LOCK).unlink(missing_ok=True)
     if not any(folder.iterdir()):
         folder.rmdir()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from pydantic import TypeAdapter
+
 
 class Status(StrEnum):
     """What became of a prompt. Everything but ``active`` and ``kept_all`` is worth a notice."""
@@ -94,37 +96,16 @@ class Receipt:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; the inverse of :meth:`from_json`."""
-        return {
-            "method": self.method,
-            "status": str(self.status),
-            "reason": self.reason,
-            "keep_requested": self.keep_requested,
-            "keep_achieved": self.keep_achieved,
-            "budget_kind": str(self.budget_kind),
-            "cost": {name: getattr(self.cost, name) for name in Cost.__slots__},
-            "kept_spans": None if self.kept_spans is None else [list(s) for s in self.kept_spans],
-            "stages_s": dict(self.stages_s),
-            "counters": dict(self.counters),
-            "details": dict(self.details),
-        }
+        fields: dict[str, Any] = _CODEC.dump_python(self, mode="json")
+        return fields
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Receipt:
         """Read what :meth:`to_json` wrote."""
-        spans = raw["kept_spans"]
-        return cls(
-            method=raw["method"],
-            status=Status(raw["status"]),
-            reason=raw["reason"],
-            keep_requested=raw["keep_requested"],
-            keep_achieved=raw["keep_achieved"],
-            budget_kind=BudgetKind(raw["budget_kind"]),
-            cost=Cost(**raw["cost"]),
-            kept_spans=None if spans is None else tuple((s[0], s[1]) for s in spans),
-            stages_s=raw["stages_s"],
-            counters=raw["counters"],
-            details=raw["details"],
-        )
+        return _CODEC.validate_python(raw)
+
+
+_CODEC = TypeAdapter(Receipt)
 
 
 def spans_of(indices: list[int] | tuple[int, ...]) -> tuple[tuple[int, int], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.analysis.gate.report import GateReport
 from harness.analysis.gate.verdicts import Judgement, Verdict
+from harness.analysis.text_table import text_table
 
 TITLES = {
     Verdict.PASS: "pass",
@@ -66,12 +67,7 @@ def _cells(judgement: Judgement) -> tuple[str, ...]:
 
 def as_text(report: GateReport) -> str:
     """Return aligned plain text; the last line is the headline."""
-    rows = [_HEADERS, *map(_cells, report.judgements)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADERS) - 1)]
-    lines = [
-        "  ".join([*(f"{c:<{w}}" for c, w in zip(row[:-1], widths, strict=True)), row[-1]])
-        for row in rows
-    ]
+    lines = text_table(_HEADERS, [*map(_cells, report.judgements)])
     return "\n".join([*lines, *_remarks(report), headline(report)])
 
 

@@ -32,7 +32,7 @@ def test_list_for_people_has_a_line_a_preset():
     """Each preset says whether it needs a hub."""
     result = CliRunner().invoke(app, ["list"])
     lines = result.stdout.splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 1 + 6
     assert sum("needs a hub" in line for line in lines) == 4
 
 
