@@ -15,6 +15,7 @@ from typing import Any
 from harness.engines.vllm import flavour
 from harness.paths import package_or_checkout
 
+_PACKAGE = Path(__file__).resolve().parents[1]
 _SOFTWARE = ("torch", "transformers", "lm-eval", "numpy", "scipy", "pandas")
 
 
@@ -22,7 +23,7 @@ _SOFTWARE = ("torch", "transformers", "lm-eval", "numpy", "scipy", "pandas")
 def code_digest() -> str:
     """sha256 over the package's and the tasks' sources: tells whether code is the same."""
     digest = hashlib.sha256()
-    roots = (Path(__file__).resolve().parent, package_or_checkout("tasks"))
+    roots = (_PACKAGE, package_or_checkout("tasks"))
     for root in roots:
         files = sorted(p for p in root.rglob("*") if p.suffix in {".py", ".yaml"})
         for path in files:
@@ -34,7 +35,7 @@ def code_digest() -> str:
 @cache
 def commit() -> str:
     """Git commit with ``-dirty`` where the tree differs, else the version; plus code digest."""
-    root = Path(__file__).resolve().parent.parent
+    root = _PACKAGE.parent
     head = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
     if head is None:
         name = f"v{version()}"
