@@ -152,7 +152,7 @@ class Store:
 
     def add_examples(self, examples: Iterable[ExampleRecord]) -> None:
         """Add examples; those already there stay as they are."""
-        rows = (schema.example_row(e) for e in examples)
+        rows = (schema.to_row("examples", e) for e in examples)
         with self._db:
             self._db.executemany(schema.insert("examples", ignore=True), rows)
 
@@ -160,14 +160,16 @@ class Store:
         """Add quality records; a (cell, example) pair is recorded once."""
         with self._db:
             self._db.executemany(
-                schema.insert("quality", ignore=True), (schema.quality_row(r) for r in records)
+                schema.insert("quality", ignore=True),
+                (schema.to_row("quality", r) for r in records),
             )
 
     def add_latency(self, records: Iterable[LatencyRecord]) -> None:
         """Add the requests of whole latency blocks, in one transaction."""
         with self._db:
             self._db.executemany(
-                schema.insert("latency", ignore=True), (schema.latency_row(r) for r in records)
+                schema.insert("latency", ignore=True),
+                (schema.to_row("latency", r) for r in records),
             )
 
     # -- reading records -------------------------------------------------------------------
@@ -190,26 +192,26 @@ class Store:
 
     def examples(self) -> Iterator[ExampleRecord]:
         """Yield every example with its text."""
-        yield from map(schema.read_example, self._select("examples"))
+        yield from (schema.from_row("examples", row) for row in self._select("examples"))
 
     def example(self, example_id: str) -> ExampleRecord | None:
         """Return one example, or None."""
         row = self._select("examples", "example_id = ?", (example_id,)).fetchone()
-        return None if row is None else schema.read_example(row)
+        return None if row is None else schema.from_row("examples", row)
 
     def quality(self, cell_id: str | None = None) -> Iterator[QualityRecord]:
         """Yield quality records, of one cell or all."""
-        yield from map(schema.read_quality, self._of_cell("quality", cell_id))
+        yield from (schema.from_row("quality", row) for row in self._of_cell("quality", cell_id))
 
     def quality_of(self, cell_id: str, example_id: str) -> QualityRecord | None:
         """Return the quality record of one pair, or None."""
         place = "cell_id = ? AND example_id = ?"
         row = self._select("quality", place, (cell_id, example_id)).fetchone()
-        return None if row is None else schema.read_quality(row)
+        return None if row is None else schema.from_row("quality", row)
 
     def latency(self, cell_id: str | None = None) -> Iterator[LatencyRecord]:
         """Yield latency records, of one cell or all."""
-        yield from map(schema.read_latency, self._of_cell("latency", cell_id))
+        yield from (schema.from_row("latency", row) for row in self._of_cell("latency", cell_id))
 
     def done_pairs(self) -> set[tuple[str, str]]:
         """(cell, example) pairs whose quality record is complete."""

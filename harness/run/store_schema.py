@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.schema.receipts import Receipt
+from pydantic import TypeAdapter
+
 from harness.schema.records import ExampleRecord, LatencyRecord, QualityRecord
 
 RECEIPT_COLUMNS = (
@@ -129,29 +130,55 @@ def insert(table: str, *, ignore: bool) -> str:
     return f"{verb} INTO {table} ({', '.join(COLUMNS[table])}) VALUES ({marks})"
 
 
-def _json(value: Any) -> str:
-    # allow_nan=False: a NaN must be noticed where it arises, not in a report.
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+_RECORDS: dict[str, TypeAdapter[Any]] = {
+    "examples": TypeAdapter(ExampleRecord),
+    "quality": TypeAdapter(QualityRecord),
+    "latency": TypeAdapter(LatencyRecord),
+}
+_NESTED = frozenset({"references", "segments", "facts", "metrics", "receipt"})
+"""Fields that stand as JSON in their column."""
 
 
-def _receipt_values(receipt: Receipt) -> tuple[Any, ...]:
-    cost = receipt.cost
-    return (
-        str(receipt.status),
-        receipt.reason,
-        receipt.keep_requested,
-        receipt.keep_achieved,
-        str(receipt.budget_kind),
-        cost.prefill_tokens,
-        cost.attention_share,
-        cost.kv_tokens,
-        cost.flops_share,
-        _json(receipt.to_json()),
-    )
+def to_row(table: str, record: ExampleRecord | QualityRecord | LatencyRecord) -> tuple[Any, ...]:
+    """Return a record as the row of its table."""
+    fields: dict[str, Any] = _RECORDS[table].dump_python(record, mode="json")
+    if "receipt" in fields:
+        receipt = fields["receipt"]
+        # Scalars of the receipt stand in columns of their own, for frames of a million rows.
+        own = {name: receipt[name] for name in RECEIPT_COLUMNS if name in receipt}
+        fields |= {**own, **receipt["cost"], "receipt_reason": receipt["reason"]}
+    stages = fields.get("stages_s", {})
+    fields |= {f"{stage}_s": stages.get(stage) for stage in STAGES}
+    return tuple(_cell(table, name.strip('"'), fields) for name in COLUMNS[table])
 
 
-def _receipt(text: str) -> Receipt:
-    return Receipt.from_json(json.loads(text))
+def _cell(table: str, name: str, fields: Mapping[str, Any]) -> Any:
+    value = fields[name]
+    if value is None:
+        return None
+    if name in _NESTED:
+        # allow_nan=False: a NaN must be noticed where it arises, not in a report.
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if name == "text":
+        # Lone surrogates cannot be stored as UTF-8; tasks refuse them, outputs are cleaned.
+        if table == "examples":
+            return zlib.compress(value.encode(), 6)
+        return value.encode("utf-8", "replace").decode()
+    return value
+
+
+def from_row(table: str, row: Sequence[Any]) -> Any:
+    """Inverse of :func:`to_row`."""
+    names = [name.strip('"') for name in COLUMNS[table]]
+    fields = dict(zip(names, row, strict=True))
+    for name in _NESTED & fields.keys():
+        fields[name] = None if fields[name] is None else json.loads(fields[name])
+    if table == "examples":
+        fields["text"] = zlib.decompress(fields["text"]).decode()
+    if table == "latency":
+        known = {stage: fields[f"{stage}_s"] for stage in STAGES}
+        fields["stages_s"] = {stage: s for stage, s in known.items() if s is not None}
+    return _RECORDS[table].validate_python(fields)
 
 
 def cell_fields(body: str) -> dict[str, Any]:
@@ -168,114 +195,3 @@ def cell_fields(body: str) -> dict[str, Any]:
         fields["pool"] = stem + end
         fields["series"] = stem.removesuffix(depth).removesuffix(rate) + depth + end
     return fields
-
-
-def example_row(e: ExampleRecord) -> tuple[Any, ...]:
-    """Return the row of an example."""
-    return (
-        e.example_id,
-        e.task,
-        e.length,
-        e.seed,
-        e.index,
-        # Lone surrogates cannot be stored as UTF-8; tasks refuse them, outputs are cleaned.
-        zlib.compress(e.text.encode(), 6),
-        e.token_count,
-        e.content_digest,
-        e.cluster,
-        _json(list(e.references)),
-        None if e.segments is None else _json(e.segments),
-        _json(dict(e.facts)),
-    )
-
-
-def read_example(row: Sequence[Any]) -> ExampleRecord:
-    """Inverse of :func:`example_row`."""
-    return ExampleRecord(
-        example_id=row[0],
-        task=row[1],
-        length=row[2],
-        seed=row[3],
-        index=row[4],
-        text=zlib.decompress(row[5]).decode(),
-        token_count=row[6],
-        content_digest=row[7],
-        cluster=row[8],
-        references=tuple(json.loads(row[9])),
-        segments=None if row[10] is None else json.loads(row[10]),
-        facts=json.loads(row[11]),
-    )
-
-
-def quality_row(r: QualityRecord) -> tuple[Any, ...]:
-    """Return the row of a quality record."""
-    text = None if r.text is None else r.text.encode("utf-8", "replace").decode()
-    return (
-        r.cell_id,
-        r.example_id,
-        text,
-        r.token_count,
-        r.output_digest,
-        r.score,
-        _json(dict(r.metrics)),
-        r.evidence_kept,
-        r.finish_reason,
-        r.reason,
-        *_receipt_values(r.receipt),
-    )
-
-
-def read_quality(row: Sequence[Any]) -> QualityRecord:
-    """Inverse of :func:`quality_row`."""
-    return QualityRecord(
-        cell_id=row[0],
-        example_id=row[1],
-        text=row[2],
-        token_count=row[3],
-        output_digest=row[4],
-        score=row[5],
-        metrics=json.loads(row[6]),
-        evidence_kept=row[7],
-        finish_reason=row[8],
-        reason=row[9],
-        receipt=_receipt(row[-1]),
-    )
-
-
-def latency_row(r: LatencyRecord) -> tuple[Any, ...]:
-    """Return the row of a latency record."""
-    return (
-        r.cell_id,
-        r.example_id,
-        r.block,
-        r.slot,
-        r.order,
-        r.role,
-        r.ttft_s,
-        *(r.stages_s.get(stage) for stage in STAGES),
-        r.tpot_s,
-        r.tokens,
-        r.original_length,
-        r.session,
-        *_receipt_values(r.receipt),
-    )
-
-
-def read_latency(row: Sequence[Any]) -> LatencyRecord:
-    """Inverse of :func:`latency_row`."""
-    stages = {s: v for s, v in zip(STAGES, row[7:11], strict=True) if v is not None}
-    return LatencyRecord(
-        cell_id=row[0],
-        example_id=row[1],
-        block=row[2],
-        slot=row[3],
-        order=row[4],
-        role=row[5],
-        ttft_s=row[6],
-        stages_s=stages,
-        tpot_s=row[11],
-        tokens=row[12],
-        original_length=row[13],
-        session=row[14],
-        receipt=_receipt(row[-1]),
-    )
