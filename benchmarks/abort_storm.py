@@ -127,6 +127,7 @@ def run(scorer: VllmScorer, requests: int, seed: int) -> None:
             )
             assert error <= 1e-6, "scores have changed"
             assert found["held"] == 0, "something is still held"
+    assert memory[-1] <= 1.05 * memory[0], "memory grows"
     print(f"memory after the first and the last hundred: {memory[0]} and {memory[-1]} MiB")
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine.cases import make_cases
 
 from harness import disable_prefill_spec, enable_prefill_spec
-from harness.errors import EngineRefusedError
+from harness.errors import ConfigError, EngineRefusedError
 from harness.models.tokenizer import Tokenizer
 from harness.schema.receipts import Status
 
@@ -114,6 +114,40 @@ def test_chat_has_receipts_too(llm):
     (output,) = llm.chat([message], params, use_tqdm=False)
     assert output.specprefill.status is Status.ACTIVE
     assert params.extra_args is None
+
+
+def test_a_caller_s_own_positions_are_refused(llm, tokenizer):
+    """Only the speculator says where tokens stand; nothing is queued, and the next call runs."""
+    from vllm import SamplingParams
+
+    params = SamplingParams(max_tokens=2, extra_args={"specprefill": {"pos": "", "len": 9}})
+    tokens = list(make_cases(tokenizer)[0].tokens)
+    with pytest.raises(ConfigError, match=r"extra_args\['specprefill'\] .* leave it out"):
+        llm.generate({"prompt_token_ids": tokens}, params, use_tqdm=False)
+    (output,) = llm.generate({"prompt_token_ids": tokens}, SamplingParams(max_tokens=2))
+    assert output.specprefill.status is Status.ACTIVE
+
+
+def test_ctrl_c_leaves_nothing_for_the_next_call(llm, tokenizer, monkeypatch):
+    """An interrupted call's requests are aborted: the next call has its own outputs only."""
+    from vllm import SamplingParams
+
+    cases = make_cases(tokenizer)[:3]
+    prompts = [{"prompt_token_ids": list(case.tokens)} for case in cases]
+    params = SamplingParams(temperature=0.0, max_tokens=60, ignore_eos=True)
+    monkeypatch.setattr(llm.llm_engine, "step", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        llm.generate(prompts, params, use_tqdm=False)
+    monkeypatch.undo()
+    assert not llm.llm_engine.has_unfinished_requests()
+    assert llm._specprefill.sent == {}
+    (output,) = llm.generate(prompts[0], params, use_tqdm=False)
+    assert output.prompt_token_ids == list(cases[0].tokens)
+    assert output.specprefill.status is Status.ACTIVE
+
+
+def _interrupt() -> list[object]:
+    raise KeyboardInterrupt
 
 
 def test_requests_that_cannot_be_pruned_say_so(llm, tokenizer):

@@ -16,6 +16,7 @@ from harness.engines.vllm.refusals import check_target
 from harness.engines.vllm.wire import (
     POSITIONS_KEY,
     encode_positions,
+    position_fault,
     positions_salt,
     unique_salt,
 )
@@ -236,13 +237,10 @@ class VllmEngine:
         resume = kept if positions is None else prompt.original_length
         if not kept:
             raise ConfigError(f"{prompt.example_id}: there are no tokens to prefill")
-        if positions is not None and len(positions) != kept:
-            raise ConfigError(f"{prompt.example_id}: {len(positions)} positions for {kept} tokens")
-        if positions is not None and not 0 <= positions[0] <= positions[-1] < resume:
-            raise ConfigError(
-                f"{prompt.example_id}: positions {positions[0]}…{positions[-1]} lie outside "
-                f"the prompt of {resume} tokens"
-            )
+        if positions is not None:
+            fault = position_fault(positions, kept, resume)
+            if fault is not None:
+                raise ConfigError(f"{prompt.example_id}: {fault}")
         limit = self._host.options.max_model_len
         if resume + max_tokens > limit:
             raise ConfigError(

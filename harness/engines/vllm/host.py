@@ -12,6 +12,7 @@ from harness.engines.base import EngineSpec
 from harness.engines.vllm import flavour
 from harness.engines.vllm.childlog import ChildLog
 from harness.engines.vllm.cpu import debugging, prepare_environment, thread_binding
+from harness.engines.vllm.wire import check_request
 from harness.errors import ConfigError, HarnessError, ModelError
 from harness.models.config_facts import kv_bytes_per_token, position_range, read_config
 
@@ -111,14 +112,23 @@ class Host:
     def add(self, name: str, token_ids: Sequence[int], params: Any, salt: str | None = None) -> str:
         """Queue a request; returns the id under which the workers know it.
 
+        Here is where a request is admitted: no worker sees what it could not read.
+
         Parameters
         ----------
         name
             The id that its outputs carry; unique among live requests.
         salt
             Cache salt: only requests with the same salt share cached blocks.
+
+        Raises
+        ------
+        ConfigError
+            ``params.extra_args`` holds positions or rows that are not this request's.
         """
         from vllm.inputs import tokens_input
+
+        check_request(params.extra_args, len(token_ids), self.options.max_model_len)
 
         prompt = tokens_input(list(token_ids), cache_salt=salt)
         with self._alive():

@@ -7,15 +7,18 @@ kept tokens. The edit is in place, because captured graphs read that buffer.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.engines.vllm.wire import decode_positions
+from harness.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
 
+_log = logging.getLogger(__name__)
 _REMEMBERED = 4096  # finished requests whose counters nobody has asked for yet
 
 
@@ -32,11 +35,21 @@ class PositionTable:
         self._steps: dict[str, int] = {}
         self._finished: OrderedDict[str, int] = OrderedDict()
 
-    def learn(self, request: str, extra_args: Mapping[str, Any] | None, device: Any) -> None:
-        """Read a new request's positions, if it carries any."""
+    def learn(
+        self, request: str, extra_args: Mapping[str, Any] | None, tokens: int, device: Any
+    ) -> None:
+        """Read the positions of a new request of ``tokens`` prompt tokens, if it carries any.
+
+        What admission would have refused is left alone and logged: an error here would end the
+        engine for everybody. The request's receipt then shows that no step was edited.
+        """
         import torch
 
-        positions = decode_positions(extra_args)
+        try:
+            positions = decode_positions(extra_args, tokens)
+        except ConfigError as fault:
+            _log.error("request %s is prefilled where it stands: %s", request, fault)
+            return
         if positions is None:
             return
         table = torch.tensor(positions.values, dtype=torch.int64, device=device)
@@ -110,7 +123,8 @@ class PositionsMixin:
         table.forget(scheduler_output.finished_req_ids)
         for new in scheduler_output.scheduled_new_reqs:
             if new.sampling_params is not None:
-                table.learn(new.req_id, new.sampling_params.extra_args, self.device)  # type: ignore[attr-defined]
+                tokens = len(new.prompt_token_ids or ())
+                table.learn(new.req_id, new.sampling_params.extra_args, tokens, self.device)  # type: ignore[attr-defined]
         return super()._update_states(scheduler_output)  # type: ignore[misc]
 
     def _preprocess(self, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,21 +1,34 @@
-"""What travels to a worker in ``SamplingParams.extra_args``, and the cache salt beside it."""
+"""What travels to a worker in ``SamplingParams.extra_args``, and the cache salt beside it.
+
+Whoever sends requests to a server may put anything there. So what is read is checked against the
+request it came with, whoever wrote it: once where a request is admitted, where a fault is an
+error, and again in the workers, which leave a faulty entry alone rather than end the engine.
+"""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ConfigDict, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
 
 from harness.engines.scorer import ScoringConfig
+from harness.engines.vllm.attention import PATHS
+from harness.errors import ConfigError
 
 POSITIONS_KEY = "specprefill"
 ROWS_KEY = "specprefill_rows"
+_OURS = frozenset({POSITIONS_KEY, ROWS_KEY, *PATHS})
+_WHOLE = ConfigDict(extra="forbid")
+_COUNT = Field(strict=True, ge=1, le=2**26)  # tokens; no prompt is longer
 
 
 @dataclass(frozen=True)
@@ -43,16 +56,78 @@ def encode_positions(positions: Sequence[int], resume: int) -> dict[str, Any]:
     return {"pos": base64.b64encode(raw).decode("ascii"), "len": resume}
 
 
-def decode_positions(extra_args: Mapping[str, Any] | None) -> Positions | None:
-    """Read what :func:`encode_positions` wrote; None for a request without positions."""
-    entry = (extra_args or {}).get(POSITIONS_KEY)
+def decode_positions(
+    extra_args: Mapping[str, Any] | None, tokens: int, limit: int | None = None
+) -> Positions | None:
+    """Read what :func:`encode_positions` wrote; None for a request without positions.
+
+    Parameters
+    ----------
+    tokens
+        K, the number of prompt tokens that the request has.
+    limit
+        Positions that the model has, where the caller knows it.
+
+    Raises
+    ------
+    ConfigError
+        The entry is no such thing, or its positions are not those of K tokens in order.
+    """
+    entry = _entry(extra_args, POSITIONS_KEY)
     if entry is None:
         return None
-    values = np.frombuffer(base64.b64decode(entry["pos"]), dtype="<i4")
-    return Positions(values, int(entry["len"]))
+    if not isinstance(entry, Mapping) or set(entry) != {"pos", "len"}:
+        raise _foreign(POSITIONS_KEY, "expected pos and len")
+    text, resume = entry["pos"], entry["len"]
+    if type(resume) is not int or not isinstance(text, str):
+        raise _foreign(POSITIONS_KEY, "pos is base64 text, len a number")
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:  # ValueError: text that is not ASCII
+        raise _foreign(POSITIONS_KEY, "pos is not base64") from error
+    if len(raw) % 4:
+        raise _foreign(POSITIONS_KEY, "pos does not hold whole 32-bit numbers")
+    values = np.frombuffer(raw, dtype="<i4")
+    fault = position_fault(values, tokens, resume, limit)
+    if fault is not None:
+        raise _foreign(POSITIONS_KEY, fault)
+    return Positions(values, resume)
 
 
-@dataclass(frozen=True)
+def position_fault(
+    positions: Sequence[int] | npt.NDArray[np.int32],
+    tokens: int,
+    resume: int,
+    limit: int | None = None,
+) -> str | None:
+    """Say why ``tokens`` prompt tokens cannot stand at ``positions``; None where they can.
+
+    They are strictly increasing and inside the original prompt of ``resume`` tokens, which lies
+    inside the model's ``limit`` positions.
+    """
+    values = np.asarray(positions)
+    if len(values) != tokens:
+        return f"{len(values)} positions for {tokens} tokens"
+    if not tokens:
+        return "there are no tokens to prefill"
+    if (np.diff(values) <= 0).any():
+        return "positions are not strictly increasing"
+    if values[0] < 0 or values[-1] >= resume:
+        return f"positions {values[0]}…{values[-1]} lie outside the prompt of {resume} tokens"
+    if limit is not None and resume > limit:
+        return f"{resume} prompt tokens exceed the model's {limit} positions"
+    return None
+
+
+def _entry(extra_args: object, key: str) -> Any:
+    return extra_args.get(key) if isinstance(extra_args, Mapping) else None
+
+
+def _foreign(key: str, why: str) -> ConfigError:
+    return ConfigError(f"extra_args[{key!r}] is not what SpecPrefill sends ({why}): leave it out")
+
+
+@checked(frozen=True, config=_WHOLE)
 class WindowPart:
     """Which window of which long prompt a request is; the rest makes the plan over again.
 
@@ -66,15 +141,15 @@ class WindowPart:
         Tokens of the whole prompt.
     """
 
-    prompt: str
-    number: int
-    length: int
-    max_positions: int
-    has_bos: bool
-    tail_tokens: int | None
+    prompt: StrictStr
+    number: Annotated[int, Field(strict=True, ge=0)]
+    length: Annotated[int, _COUNT]
+    max_positions: Annotated[int, _COUNT]
+    has_bos: StrictBool
+    tail_tokens: Annotated[int, Field(strict=True, ge=0)] | None
 
 
-@dataclass(frozen=True)
+@checked(frozen=True, config=_WHOLE)
 class Rows:
     """Which tokens of a speculator's request are query rows.
 
@@ -88,8 +163,8 @@ class Rows:
         The scoring configuration, as a mapping.
     """
 
-    first: int
-    count: int
+    first: Annotated[int, Field(strict=True, ge=0)]
+    count: Annotated[int, _COUNT]
     scoring: Mapping[str, Any]
     window: WindowPart | None = None
 
@@ -107,14 +182,67 @@ class Rows:
         return asdict(self)
 
 
-def decode_rows(extra_args: Mapping[str, Any] | None) -> Rows | None:
-    """Read ``extra_args["specprefill_rows"]``; None for a request that is not scored."""
-    entry = (extra_args or {}).get(ROWS_KEY)
+_ROWS = TypeAdapter(Rows)
+
+
+def decode_rows(
+    extra_args: Mapping[str, Any] | None, tokens: int, limit: int | None = None
+) -> Rows | None:
+    """Read ``extra_args["specprefill_rows"]``; None for a request that is not scored.
+
+    Parameters
+    ----------
+    tokens
+        Number of prompt tokens that the request has: its M prompt keys, and forced look-ahead.
+    limit
+        Positions that the model has, where the caller knows it.
+
+    Raises
+    ------
+    ConfigError
+        The entry is no such thing, or its rows do not lie in this request.
+    """
+    entry = _entry(extra_args, ROWS_KEY)
     if entry is None:
         return None
-    window = entry["window"]
-    part = None if window is None else WindowPart(**window)
-    return Rows(entry["first"], entry["count"], entry["scoring"], part)
+    try:
+        rows = _ROWS.validate_python(entry)
+        rows.config()
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"]) or "the entry"
+        raise _foreign(ROWS_KEY, f"{where}: {fault['msg']}") from error
+    if not (rows.first < tokens and tokens - rows.first <= rows.count):
+        raise _foreign(
+            ROWS_KEY, f"{rows.count} rows from token {rows.first} on, in a prompt of {tokens}"
+        )
+    if limit is not None and rows.first + rows.count > limit:
+        raise _foreign(ROWS_KEY, f"rows beyond the model's {limit} positions")
+    return rows
+
+
+def check_request(extra_args: Mapping[str, Any] | None, tokens: int, limit: int) -> None:
+    """Refuse a request whose positions or rows are not those of its ``tokens`` prompt tokens.
+
+    Raises
+    ------
+    ConfigError
+        See :func:`decode_positions` and :func:`decode_rows`.
+    """
+    decode_positions(extra_args, tokens, limit)
+    decode_rows(extra_args, tokens, limit)
+
+
+def own_keys(extra_args: Mapping[str, Any] | None) -> list[str]:
+    """Names in a client's ``extra_args`` that only this package may write, sorted."""
+    return sorted(_OURS.intersection(extra_args or ()))
+
+
+def without_own_keys(extra_args: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A client's ``extra_args`` as a server may pass them on: without :func:`own_keys`."""
+    if extra_args is None:
+        return None
+    return {name: value for name, value in extra_args.items() if name not in _OURS}
 
 
 def positions_salt(positions: Sequence[int]) -> str:

@@ -11,12 +11,14 @@ its own keys stand in its blocks.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.engines.vllm.wire import Rows, decode_rows
+from harness.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from harness.engines.vllm.wire import WindowPart
     from harness.methods.specprefill.vllm.keycache import KeyLayout
     from harness.methods.specprefill.vllm.scoring import WindowedPrompt
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -77,11 +81,25 @@ class Capture:
 
         impl.forward = forward_and_copy
 
-    def learn(self, request: str, extra_args: Mapping[str, Any] | None) -> None:
-        """Take up a new request, if it wants to be scored."""
+    def learn(
+        self, request: str, extra_args: Mapping[str, Any] | None, tokens: int, limit: int
+    ) -> None:
+        """Take up a new request of ``tokens`` prompt tokens, if it wants to be scored.
+
+        What admission would have refused is left alone and logged: an error here would end the
+        engine for everybody.
+        """
         import torch
 
-        rows = decode_rows(extra_args)
+        from harness.methods.specprefill.vllm.scoring import check_window
+
+        try:
+            rows = decode_rows(extra_args, tokens, limit)
+            if rows is not None and rows.window is not None:
+                check_window(rows)
+        except ConfigError as fault:
+            _log.error("request %s is not scored: %s", request, fault)
+            return
         if rows is None:
             return
         first = self._layers[0]
@@ -221,9 +239,11 @@ class CaptureMixin:
         capture.preempt(scheduler_output.preempted_req_ids or ())
         # Before vLLM lets go of finished requests and zeroes or re-uses their blocks.
         self.specprefill_finish(scheduler_output.finished_req_ids)
+        limit: int = self.max_model_len  # type: ignore[attr-defined]
         for new in scheduler_output.scheduled_new_reqs:
             if new.sampling_params is not None:
-                capture.learn(new.req_id, new.sampling_params.extra_args)
+                tokens = len(new.prompt_token_ids or ())
+                capture.learn(new.req_id, new.sampling_params.extra_args, tokens, limit)
         return super()._update_states(scheduler_output)  # type: ignore[misc]
 
     def specprefill_finish(self, names: Iterable[str]) -> None:

@@ -23,7 +23,12 @@ from harness.engines.base import EngineSpec
 from harness.engines.vllm import flavour
 from harness.engines.vllm.cpu import prepare_environment
 from harness.engines.vllm.refusals import check_options, check_target
-from harness.engines.vllm.wire import POSITIONS_KEY, encode_positions, positions_salt
+from harness.engines.vllm.wire import (
+    POSITIONS_KEY,
+    encode_positions,
+    own_keys,
+    positions_salt,
+)
 from harness.errors import ConfigError
 from harness.methods.base import MethodContext
 from harness.methods.specprefill.config import SpecPrefillConfig
@@ -180,6 +185,8 @@ def _render_and_add_requests(
     if pair is None:  # built before enable_prefill_spec
         added: list[str] = original(self, prompts, params, **kwargs)
         return added
+    for item in params:
+        _refuse_own_keys(getattr(item, "extra_args", None))
     prepared: list[PreparedPrompt] = []
     whole: list[tuple[int, ...]] = []
     own: list[Any] = []
@@ -205,6 +212,15 @@ def _render_and_add_requests(
         sent = _Sent(whole[number], prepared[number].receipt, ids)
         pair.sent[str(first + number)] = sent
     return internal
+
+
+def _refuse_own_keys(extra_args: Any) -> None:
+    """Positions come from the speculator: a caller's would stand at another prompt's places."""
+    found = own_keys(extra_args)
+    if found:
+        raise ConfigError(
+            f"extra_args[{found[0]!r}] is for SpecPrefill itself to write: leave it out"
+        )
 
 
 def _prepare(pair: _Pair, inputs: Sequence[Any], params: Sequence[Any]) -> Iterator[PreparedPrompt]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from harness.engines.scorer import ScoringConfig
+from harness.errors import ConfigError
 from harness.methods.specprefill.importance import attention_logits, layer_importance
 from harness.methods.specprefill.window_merge import WindowMerge, make_merge
 from harness.methods.specprefill.windows import WindowPlan, plan_windows
 
 if TYPE_CHECKING:
-    from harness.engines.vllm.wire import WindowPart
+    from harness.engines.vllm.wire import Rows, WindowPart
     from harness.methods.specprefill.vllm.keycache import KeyLayout
 
 
@@ -71,17 +72,39 @@ def score_whole(captured: Captured, keys: int, config: ScoringConfig) -> torch.T
     return best
 
 
+def check_window(rows: Rows) -> None:
+    """Refuse a window that is none of its prompt's plan.
+
+    Raises
+    ------
+    ConfigError
+        The plan cannot be made, has no such window, or that window has another length.
+    """
+    part = rows.window
+    assert part is not None  # the caller has looked
+    plan = _plan(part, rows.config())
+    if part.number >= len(plan.windows) or len(plan.windows[part.number]) != rows.keys:
+        raise ConfigError(
+            f"window {part.number} of {rows.keys} tokens is none of the {len(plan.windows)} "
+            f"windows of a prompt of {part.length}"
+        )
+
+
+def _plan(part: WindowPart, config: ScoringConfig) -> WindowPlan:
+    return plan_windows(
+        part.length,
+        part.max_positions,
+        config,
+        has_bos=part.has_bos,
+        tail_tokens=part.tail_tokens,
+    )
+
+
 class WindowedPrompt:
     """A prompt beyond the speculator's range: collects its windows' logits, then merges them."""
 
     def __init__(self, part: WindowPart, config: ScoringConfig) -> None:
-        self.plan: WindowPlan = plan_windows(
-            part.length,
-            part.max_positions,
-            config,
-            has_bos=part.has_bos,
-            tail_tokens=part.tail_tokens,
-        )
+        self.plan = _plan(part, config)
         self.config = config
         self._merge: WindowMerge = make_merge(self.plan, config)
 

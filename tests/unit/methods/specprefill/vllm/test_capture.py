@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.scorer import ScoringConfig
-from harness.engines.vllm.wire import ROWS_KEY, Rows, WindowPart, decode_rows
+from harness.engines.vllm.wire import ROWS_KEY, Rows, WindowPart
 from harness.methods.specprefill.vllm.capture import Capture, CaptureMixin
 
 HEADS, WIDTH = 2, 4
@@ -37,17 +37,6 @@ def wants(first: int, count: int):
     return {ROWS_KEY: Rows(first, count, ScoringConfig().model_dump()).encode()}
 
 
-def test_rows_travel_with_their_window():
-    """What the worker decodes is what the scorer encoded; others are not scored."""
-    part = WindowPart("prompt", 2, 9000, 4096, True, None)
-    rows = Rows(4, 3, ScoringConfig(look_ahead=3).model_dump(), part)
-    found = decode_rows({ROWS_KEY: rows.encode()})
-    assert found == rows
-    assert found.keys == 5
-    assert found.config() == ScoringConfig(look_ahead=3)
-    assert decode_rows({"other": 1}) is None
-
-
 @given(st.data())
 def test_any_chunking_keeps_exactly_the_rows(data):
     """Prefill in any pieces beside another request: row i is the query of token first + i."""
@@ -55,7 +44,7 @@ def test_any_chunking_keeps_exactly_the_rows(data):
     count = data.draw(st.integers(1, 5))
     layers = [make_layer(), make_layer()]
     capture = Capture(layers)
-    capture.learn("a", wants(length - 1, count))
+    capture.learn("a", wants(length - 1, count), length, 99)
     done = 0
     while done < length + count - 1:
         step = data.draw(st.integers(1, length + count - 1 - done))
@@ -74,7 +63,7 @@ def test_rows_computed_again_after_a_preemption_replace_themselves():
     """The first pass's rows are overwritten; the counter shows the repeat."""
     layer = make_layer()
     capture = Capture([layer])
-    capture.learn("a", wants(2, 2))
+    capture.learn("a", wants(2, 2), 3, 99)
     for done, step in ((0, 3), (3, 1), (0, 4)):
         capture.plan(["a"], [done], {"a": step})
         layer.impl.forward(layer, queries(done, step), "key")
@@ -87,7 +76,7 @@ def test_an_ended_request_has_only_the_rows_that_ran():
     """An EOS ends decoding early: fewer rows are filled than were asked for."""
     layer = make_layer()
     capture = Capture([layer])
-    capture.learn("a", wants(2, 8))
+    capture.learn("a", wants(2, 8), 3, 99)
     for done, step in ((0, 3), (3, 1)):
         capture.plan(["a"], [done], {"a": step})
         layer.impl.forward(layer, queries(done, step), "key")
@@ -97,7 +86,7 @@ def test_an_ended_request_has_only_the_rows_that_ran():
 def test_requests_that_ask_for_nothing_cost_nothing():
     """A plain prefill beside a scored one plans no copy."""
     capture = Capture([make_layer()])
-    capture.learn("plain", None)
+    capture.learn("plain", None, 9, 99)
     capture.plan(["plain"], [0], {"plain": 9})
     assert capture._copies == []
     assert capture.take(["plain"]) == {}
@@ -109,6 +98,7 @@ class FakeRunner:
     def __init__(self):
         self.requests = {}
         self.kv_cache_config = None
+        self.max_model_len = 99
         self.input_batch = SimpleNamespace(req_ids=[], num_computed_tokens_cpu=[])
 
     def _update_states(self, output):
@@ -142,7 +132,10 @@ class Runner(CaptureMixin, FakeRunner):
         """Run one step: ``run`` is (name, computed, scheduled), ``sampled`` is (name, token)."""
         output = SimpleNamespace(
             scheduled_new_reqs=[
-                SimpleNamespace(req_id=name, sampling_params=params) for name, params in new
+                SimpleNamespace(
+                    req_id=name, sampling_params=params, prompt_token_ids=[1] * params.tokens
+                )
+                for name, params in new
             ],
             finished_req_ids=set(finished),
             preempted_req_ids=set(preempted) or None,
@@ -158,12 +151,29 @@ class Runner(CaptureMixin, FakeRunner):
             self.requests[name].output_token_ids.append(token)
 
 
+@pytest.mark.parametrize(
+    "part",
+    [None, ("prompt", 9, 300), ("prompt", 0, 300)],
+    ids=["no-such-rows", "no-such-window", "another-length"],
+)
+def test_what_cannot_be_read_is_not_scored(part, caplog):
+    """A worker that meets rows that are none logs one line; nothing is kept and nothing dies."""
+    window = part and WindowPart(*part, 64, False, None)
+    rows = Rows(4, 2, {"look_ahead": 2}, window).encode()
+    capture = Capture([make_layer()])
+    capture.learn("a", {ROWS_KEY: rows if window else {**rows, "first": 5}}, 5, 99)
+    assert capture.census()["held"] == 0
+    (line,) = caplog.messages
+    assert "request a is not scored" in line
+
+
 STOP = 7
 
 
 def scored(first: int, count: int, ignore_eos: bool = False):
     """Sampling parameters of a request with ``first + 1`` prompt tokens and ``count`` rows."""
     return SimpleNamespace(
+        tokens=first + 1,
         extra_args=wants(first, count),
         eos_token_id=None if ignore_eos else STOP,
         stop_token_ids=[] if ignore_eos else [STOP + 1],
