@@ -42,8 +42,9 @@ def ttft(  # noqa: PLR0917  (Typer passes options by name)
 ) -> None:
     """Time full prefill, scorer and sparse prefill in one interleaved run.
 
-    Prints the bound 1 / (r + k), where r is the speculator's plain prefill over the target's
-    full prefill and k the kept share, and how much of it is reached.
+    Prints the bound, the target's full prefill over the speculator's plain prefill and the
+    target's prefill of the kept tokens, all measured in the same rounds, and how much of it is
+    reached.
     """
     from harness.errors import ConfigError
     from harness.run.bench.session import TtftOptions, bench_ttft, to_json, to_text

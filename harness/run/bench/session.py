@@ -94,7 +94,8 @@ def to_text(options: TtftOptions, rounds: Sequence[Round], results: Sequence[Res
         f"{name} ({options.load} weights, {options.dtype}), {options.length} tokens, keep "
         f"{options.keep:g}; {first.rounds} interleaved rounds, medians (best in brackets)",
         f"full prefill {first.full_s:.3f} s   speculator's plain prefill "
-        f"{first.speculator_s:.3f} s   kept {first.kept:.4f}",
+        f"{first.speculator_s:.3f} s   target's prefill of the kept {first.kept_s:.3f} s   "
+        f"kept {first.kept:.4f}",
         "",
         "look-ahead  scorer_s  sparse_s  total_s  speed-up         bound  share of bound",
     ]
@@ -107,4 +108,10 @@ def to_text(options: TtftOptions, rounds: Sequence[Round], results: Sequence[Res
     cost = look_ahead_cost(rounds)
     if cost is not None:
         lines += ["", f"scoring at the deepest look-ahead costs {cost:.3f} times look-ahead 1"]
+    if any(r.inconsistent for r in results):
+        lines += [
+            "",
+            "A share above 100 % is a disturbed measurement: the parts alone took longer than "
+            "together. Repeat it on a quiet machine, or with more --rounds.",
+        ]
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,19 +13,36 @@ from harness.run.bench.shapes import write_shape
 from harness.run.bench.ttft import Round, Sparse, look_ahead_cost, summarize
 
 ROUNDS = [
-    Round(8.0, 2.0, {1: Sparse(2.0, 0.8, 2.8, 0.1), 8: Sparse(2.4, 0.8, 3.2, 0.1)}),
-    Round(16.0, 4.0, {1: Sparse(4.0, 1.6, 5.6, 0.1), 8: Sparse(4.8, 1.6, 6.4, 0.1)}),
-    Round(8.8, 2.2, {1: Sparse(2.2, 0.88, 3.08, 0.1), 8: Sparse(2.64, 0.88, 3.52, 0.1)}),
+    Round(8.0, 2.0, 0.8, {1: Sparse(2.0, 0.8, 2.8, 0.1), 8: Sparse(2.4, 0.8, 3.2, 0.1)}),
+    Round(16.0, 4.0, 1.6, {1: Sparse(4.0, 1.6, 5.6, 0.1), 8: Sparse(4.8, 1.6, 6.4, 0.1)}),
+    Round(8.8, 2.2, 0.88, {1: Sparse(2.2, 0.88, 3.08, 0.1), 8: Sparse(2.64, 0.88, 3.52, 0.1)}),
 ]
 OPTIONS = TtftOptions(None, "llama-3.2-1b", None, "dummy", 4096, 0.1, (1, 8), 3, "bfloat16")
 
 
 def test_reaching_the_bound_is_a_share_of_one():
-    """A total of speculator + k × full is exactly 1 / (r + k), however slow the machine was."""
+    """A total of the parts alone is the whole bound, however slow the machine was."""
     result = summarize(ROUNDS, 1)
-    assert result.bound == pytest.approx(1 / (0.25 + 0.1))
+    assert result.bound == pytest.approx(8.0 / (2.0 + 0.8))
     assert result.share_of_bound == pytest.approx(1.0)
     assert result.full_s == 8.8
+
+
+def test_the_bound_does_not_take_prefill_as_linear():
+    """A tenth of the tokens in a twentieth of the time lifts the bound above 1 / (r + k)."""
+    quick = [replace(item, kept_s=item.full_s / 20) for item in ROUNDS]
+    assert summarize(quick, 1).bound == pytest.approx(1 / (0.25 + 0.05))
+    assert summarize(quick, 1).share_of_bound == pytest.approx(0.3 / 0.35)
+
+
+def test_more_than_the_bound_is_called_inconsistent():
+    """A share above 1 is a disturbed measurement, and the report says so."""
+    slow = [replace(item, kept_s=item.full_s / 5) for item in ROUNDS]
+    result = summarize(slow, 1)
+    assert result.inconsistent
+    assert "disturbed" in to_text(OPTIONS, slow, [result])
+    assert not summarize(ROUNDS, 8).inconsistent
+    assert "disturbed" not in to_text(OPTIONS, ROUNDS, [summarize(ROUNDS, 8)])
 
 
 def test_look_ahead_costs_its_share():
@@ -33,7 +51,7 @@ def test_look_ahead_costs_its_share():
     assert result.speedup == pytest.approx(2.5)
     assert result.share_of_bound == pytest.approx(2.5 * 0.35)
     assert look_ahead_cost(ROUNDS) == pytest.approx(1.2)
-    assert look_ahead_cost([Round(8.0, 2.0, {8: ROUNDS[0].sparse[8]})]) is None
+    assert look_ahead_cost([Round(8.0, 2.0, 0.8, {8: ROUNDS[0].sparse[8]})]) is None
 
 
 def test_json_has_the_deepest_on_top():
