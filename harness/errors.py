@@ -57,6 +57,10 @@ class EngineRefusedError(UnsupportedError):
     """The engine refuses a model before it starts (ALGORITHM.md, Prefill)."""
 
 
+class EngineDiedError(HarnessError):
+    """A running engine has lost its processes: nothing more can be asked of it."""
+
+
 class StoreError(HarnessError):
     """A results store is missing, foreign or damaged."""
 

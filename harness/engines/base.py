@@ -41,6 +41,11 @@ class EngineSpec:
     prefill: str = "standard"
     options: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is full prefill's own engine: where that does not start, nothing can run."""
+        return (self.attention, self.prefill) == ("dense", "standard")
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

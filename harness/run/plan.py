@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from harness.run.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig
 if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
     from harness.models.tokenizer import Tokenizer
+    from harness.schema.prompts import Prompt
     from harness.tasks.catalogue import TaskInfo
     from harness.tasks.examples import TaskExamples
 
@@ -48,41 +49,64 @@ class Plan:
             return asked
         fellows = self._fellows(cell)
         share, rest = divmod(DEFAULT_BLOCKS, len(fellows))
-        return share + (_place(fellows, cell) < rest)
+        return share + (fellows[id(cell.examples)][0] < rest)
 
     def blocks_before(self, cell: PlannedCell) -> int:
         """Latency blocks of the tasks before its own in its group: orders alternate over them."""
         fellows = self._fellows(cell)
-        return sum(map(self.latency_samples, fellows[: _place(fellows, cell)]))
+        place, _ = fellows[id(cell.examples)]
+        if self.config.latency_samples is not None:
+            return place * self.config.latency_samples
+        return sum(self.latency_samples(c) for at, c in fellows.values() if at < place)
 
-    def _fellows(self, cell: PlannedCell) -> list[PlannedCell]:
-        """A cell for each task and seed of the same group and length."""
-        group, length = cell.record.group, cell.record.length
-        firsts = (cells[0] for cells in by_examples(self.cells))
-        return [c for c in firsts if (c.record.group, c.record.length) == (group, length)]
+    def _fellows(self, cell: PlannedCell) -> dict[int, tuple[int, PlannedCell]]:
+        """Place, and a cell, of each task and seed of the same group and length."""
+        return self._groups[cell.record.group, cell.record.length]
+
+    @cached_property
+    def _groups(self) -> dict[tuple[str, int | None], dict[int, tuple[int, PlannedCell]]]:
+        """Data sets by group and length; looked up, as a sweep has thousands of cells."""
+        found: dict[tuple[str, int | None], dict[int, tuple[int, PlannedCell]]] = {}
+        for alike in by_examples(self.cells):
+            fellows = found.setdefault((alike[0].record.group, alike[0].record.length), {})
+            fellows[id(alike[0].examples)] = (len(fellows), alike[0])
+        return found
+
+    def cell(self, cell_id: str) -> PlannedCell:
+        """Return the cell of that id."""
+        return self._by_id[cell_id]
+
+    @cached_property
+    def _by_id(self) -> dict[str, PlannedCell]:
+        return {cell.record.cell_id: cell for cell in self.cells}
 
     def reference_of(self, cell: PlannedCell) -> PlannedCell | None:
         """Return the full-prefill cell that a cell's deltas refer to, or None."""
         wanted = cell.record.reference_cell_id
-        return next((c for c in self.cells if c.record.cell_id == wanted), None)
+        return None if wanted is None else self._by_id.get(wanted)
 
     def has_reference(self, cell: PlannedCell) -> bool:
         """Whether any cell on the same examples is compared with full prefill."""
-        return any(
-            c.record.reference_cell_id is not None
-            for c in self.cells
-            if c.examples is cell.examples
+        return id(cell.examples) in self._compared
+
+    @cached_property
+    def _compared(self) -> frozenset[int]:
+        """The data sets on which some cell has a reference."""
+        cells = (cell for cell in self.cells if cell.record.reference_cell_id is not None)
+        return frozenset(id(cell.examples) for cell in cells)
+
+    @cached_property
+    def longest(self) -> Prompt:
+        """The longest prompt of all cells."""
+        prompts = (
+            e.prompt for alike in by_examples(self.cells) for e in alike[0].examples.examples
         )
+        return max(prompts, key=lambda prompt: len(prompt.token_ids))
 
     @property
     def specs(self) -> list[EngineSpec]:
         """The engines the plan needs, the reference's first, each once."""
         return list(dict.fromkeys(cell.spec for cell in self.cells))
-
-
-def _place(fellows: Sequence[PlannedCell], cell: PlannedCell) -> int:
-    """Where the cell on the same examples stands among its fellows."""
-    return [fellow.examples is cell.examples for fellow in fellows].index(True)
 
 
 def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Plan:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,25 +33,29 @@ class QualityWork:
     context: MethodContext
 
 
-def run_quality(works: Sequence[QualityWork], engine: Engine) -> Iterator[QualityRecord]:
+def run_quality(
+    works: Sequence[QualityWork], engine: Engine, go: Callable[[], bool] = lambda: True
+) -> Iterator[QualityRecord]:
     """Yield one record for each pending example, in the order in which they finish.
 
     The examples of all ``works`` share the engine's batches. Methods prepare while the engine
     generates: prompts are pulled as the engine has room. An example that a method does not
-    support is recorded without a score, never run.
+    support is recorded without a score, never run. ``go`` is asked before each prompt: once it
+    says no, what the engine holds is finished and the other examples are left out.
     """
     protocols = [_Quality(work, engine) for work in works]
     asked = [e.sampling for work in works for e in work.pending if e.kind == "generate"]
     for sampling in dict.fromkeys(asked):
-        yield from _generate(protocols, sampling, engine)
+        if go():
+            yield from _generate(protocols, sampling, engine, go)
     for protocol in protocols:
         for example in protocol.work.pending:
-            if example.kind == "loglikelihood":
+            if example.kind == "loglikelihood" and go():
                 yield protocol.loglikelihood(example)
 
 
 def _generate(
-    protocols: Sequence[_Quality], sampling: Sampling, engine: Engine
+    protocols: Sequence[_Quality], sampling: Sampling, engine: Engine, go: Callable[[], bool]
 ) -> Iterator[QualityRecord]:
     batches = [protocol.batch(sampling) for protocol in protocols]
     owner = {
@@ -60,7 +64,7 @@ def _generate(
         for example in batch
     }
     prompts = chain.from_iterable(map(_Quality.prepared, protocols, batches))
-    for generation in engine.generate(prompts, sampling):
+    for generation in engine.generate(takewhile(lambda _: go(), prompts), sampling):
         protocol, example = owner[generation.example_id]
         yield protocol.generated(example, generation)
     for protocol in protocols:

@@ -14,6 +14,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -129,48 +130,64 @@ class Store:
 
     # -- writing ---------------------------------------------------------------------------
 
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; a disk that takes no more is said in one line.
+
+        Raises
+        ------
+        StoreError
+            The disk is full or fails; what was written before is whole.
+        """
+        try:
+            with self._db:
+                yield self._db
+        except sqlite3.OperationalError as error:
+            raise StoreError(
+                f"cannot write {self.folder / FILE_NAME}: {error}; what was finished is saved: "
+                "make room, and run the same command with this --out to go on"
+            ) from error
+
     def update_run(self, run: RunRecord) -> None:
         """Replace the run's record (a resume adds its commit)."""
-        with self._db:
-            self._db.execute(
+        with self._writing() as db:
+            db.execute(
                 "UPDATE meta SET value = ? WHERE key = 'run'", (dump(dataclasses.asdict(run)),)
             )
 
     def add_cells(self, cells: Iterable[CellRecord]) -> None:
         """Add cells; those already there stay as they are."""
         rows = [(c.cell_id, str(c.status), c.reason, dump(dataclasses.asdict(c))) for c in cells]
-        with self._db:
-            self._db.executemany("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?)", rows)
+        with self._writing() as db:
+            db.executemany("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?)", rows)
 
     def set_cell_status(self, cell_id: str, status: CellStatus, reason: str | None = None) -> None:
         """Record what became of a cell."""
-        with self._db:
-            self._db.execute(
-                "UPDATE cells SET status = ?, reason = ? WHERE cell_id = ?",
-                (str(status), reason, cell_id),
-            )
+        self.set_cell_statuses([(cell_id, status, reason)])
+
+    def set_cell_statuses(self, found: Iterable[tuple[str, CellStatus, str | None]]) -> None:
+        """Record what became of some cells (id, status, reason), in one transaction."""
+        rows = [(str(status), reason, cell_id) for cell_id, status, reason in found]
+        with self._writing() as db:
+            db.executemany("UPDATE cells SET status = ?, reason = ? WHERE cell_id = ?", rows)
 
     def add_examples(self, examples: Iterable[ExampleRecord]) -> None:
         """Add examples; those already there stay as they are."""
         rows = (schema.to_row("examples", e) for e in examples)
-        with self._db:
-            self._db.executemany(schema.insert("examples", ignore=True), rows)
+        with self._writing() as db:
+            db.executemany(schema.insert("examples", ignore=True), rows)
 
     def add_quality(self, records: Iterable[QualityRecord]) -> None:
-        """Add quality records; a (cell, example) pair is recorded once."""
-        with self._db:
-            self._db.executemany(
-                schema.insert("quality", ignore=True),
-                (schema.to_row("quality", r) for r in records),
-            )
+        """Add quality records, in one transaction; a (cell, example) pair is recorded once."""
+        rows = [schema.to_row("quality", r) for r in records]
+        with self._writing() as db:
+            db.executemany(schema.insert("quality", ignore=True), rows)
 
     def add_latency(self, records: Iterable[LatencyRecord]) -> None:
         """Add the requests of whole latency blocks, in one transaction."""
-        with self._db:
-            self._db.executemany(
-                schema.insert("latency", ignore=True),
-                (schema.to_row("latency", r) for r in records),
-            )
+        rows = [schema.to_row("latency", r) for r in records]
+        with self._writing() as db:
+            db.executemany(schema.insert("latency", ignore=True), rows)
 
     # -- reading records -------------------------------------------------------------------
 

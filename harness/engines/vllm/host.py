@@ -13,7 +13,7 @@ from harness.engines.vllm import flavour
 from harness.engines.vllm.childlog import ChildLog
 from harness.engines.vllm.cpu import debugging, prepare_environment, thread_binding
 from harness.engines.vllm.wire import check_request
-from harness.errors import ConfigError, HarnessError, ModelError
+from harness.errors import ConfigError, EngineDiedError, HarnessError, ModelError
 from harness.models.config_facts import kv_bytes_per_token, position_range, read_config
 
 _BLOCK = 128  # tokens a KV block on CPU
@@ -150,7 +150,7 @@ class Host:
             yield
         except EngineDeadError as error:
             cause = self._log.cause() or "out of memory?"
-            raise HarnessError(
+            raise EngineDiedError(
                 f"the vLLM engine of {self.options.model} has died: {cause} "
                 "(HARNESS_DEBUG=1 shows its log)"
             ) from error

@@ -257,7 +257,7 @@ def test_an_unsupported_arm_is_settled_once(tmp_path: Path) -> None:
         (cell,) = (cell for cell in store.cells() if cell.method == "oracle")
         assert cell.status is CellStatus.UNSUPPORTED
         assert "evidence" in str(cell.reason)
-        assert Outstanding.of(plan, store).requests == 0
+        assert Outstanding(plan, store).requests == 0
 
 
 @pytest.mark.parametrize(("safety", "status"), [(1.2, "active"), (6.0, "skipped_break_even")])
@@ -292,7 +292,7 @@ def test_a_first_look_ends_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Past its minutes each arm has one block of each order; the same command does the rest."""
-    monkeypatch.setattr("harness.run.runner.FIRST_LOOK_S", 0.0)
+    monkeypatch.setattr("harness.run.first_look.FIRST_LOOK_S", 0.0)
     plan = build_plan(CONFIG.model_copy(update={"limit": None, "latency_samples": None}))
     with open_run(plan, tmp_path) as store:
         outcome = execute(plan, store)
@@ -312,7 +312,7 @@ def test_a_size_that_was_given_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     """Whoever says how much to run waits for it, however long it takes."""
-    monkeypatch.setattr("harness.run.runner.FIRST_LOOK_S", 0.0)
+    monkeypatch.setattr("harness.run.first_look.FIRST_LOOK_S", 0.0)
     rows = [
         {"prompt": f"The mill {n} stands by the river.", "answers": ["river"]} for n in range(7)
     ]

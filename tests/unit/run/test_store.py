@@ -196,3 +196,19 @@ def test_cells_of_early_stores_get_their_pool_and_curve(
     old = {"arm": arm, "keep": keep, "look_ahead": 8, "method_seed": 0, "engine": "hf"}
     fields = cell_fields(json.dumps(old))
     assert (fields["pool"], fields["series"]) == (pool, series)
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
+    """What was written before stays whole; what did not fit is not there in part."""
+    with Store.create(tmp_path, RUN) as store:
+        store.add_quality([QUALITY])
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages + 4}")
+        many = [
+            dataclasses.replace(QUALITY, example_id=f"f{n}", text="x" * 4000) for n in range(200)
+        ]
+        with pytest.raises(StoreError, match=r"full; what was finished is saved: make room"):
+            store.add_quality(many)
+        assert [record.example_id for record in store.quality()] == [EXAMPLE.example_id]
+    with Store.open(tmp_path) as store:
+        assert [record.example_id for record in store.quality()] == [EXAMPLE.example_id]
