@@ -60,7 +60,7 @@ PRESETS: dict[str, Preset] = {
         note=(
             "the target is SmolLM2-135M with its depth padded to 4x by identity blocks: the same "
             "logits at four times the compute, standing in for the cost ratio of a real pair such "
-            "as 8B and 70B"
+            "as 3B and 12B"
         ),
     ),
     "smollm2": Preset(
