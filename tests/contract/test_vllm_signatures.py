@@ -121,6 +121,28 @@ def test_offline_entry_points_are_the_patched_ones():
         assert "self._render_and_add_requests(" in source(getattr(LLM, name)), name
 
 
+def test_beam_search_is_a_method_of_its_own():
+    """enable_prefill_spec refuses it by name."""
+    from vllm.entrypoints.llm import LLM
+
+    assert callable(LLM.beam_search)
+
+
+def test_only_the_repetition_penalty_counts_prompt_tokens():
+    """PositionsMixin shows it the dropped ones, in the metadata that vLLM keeps between steps."""
+    from vllm.model_executor.layers.utils import apply_penalties
+    from vllm.v1.sample.metadata import SamplingMetadata
+    from vllm.v1.worker.gpu_input_batch import InputBatch
+
+    uses = [line for line in source(apply_penalties).splitlines() if "prompt_mask" in line]
+    assert len(uses) == 2, "frequency and presence penalties count prompt tokens now"
+    assert "prompt_token_ids" in SamplingMetadata.__dataclass_fields__
+    assert "self.sampling_metadata = self._make_sampling_metadata()" in source(
+        InputBatch.refresh_metadata
+    )
+    assert "self.vocab_size =" in source(InputBatch.__init__)
+
+
 def test_engine_takes_prepared_inputs():
     """Host adds tokens_input(ids, cache_salt=…) and talks to workers by method name."""
     from vllm.inputs import tokens_input

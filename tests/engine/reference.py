@@ -22,9 +22,18 @@ class Reference:
 
     @torch.inference_mode()
     def generate(
-        self, tokens: tuple[int, ...], positions: tuple[int, ...], resume: int, count: int
+        self,
+        tokens: tuple[int, ...],
+        positions: tuple[int, ...],
+        resume: int,
+        count: int,
+        repetition: tuple[float, tuple[int, ...]] = (1.0, ()),
     ) -> tuple[list[int], list[float]]:
-        """Greedy tokens and their log probabilities; decoding goes on at ``resume``."""
+        """Greedy tokens and their log probabilities; decoding goes on at ``resume``.
+
+        ``repetition`` is a penalty and the prompt tokens that it counts beside the generated.
+        """
+        penalty, prompt = repetition
         step, places, cache = torch.tensor([tokens]), torch.tensor([positions]), None
         out_tokens: list[int] = []
         out_logprobs: list[float] = []
@@ -37,8 +46,12 @@ class Reference:
                 past_key_values=cache,
                 use_cache=True,
             )
-            logprobs = torch.log_softmax(out.logits[0, -1].float(), dim=-1)
-            best = int(logprobs.argmax())
+            logits = out.logits[0, -1].float()
+            logprobs = torch.log_softmax(logits, dim=-1)
+            seen = torch.tensor(sorted({*prompt, *out_tokens}), dtype=torch.long)
+            known = logits[seen]
+            logits[seen] = torch.where(known > 0, known / penalty, known * penalty)
+            best = int(logits.argmax())
             out_tokens.append(best)
             out_logprobs.append(float(logprobs[best]))
             cache = out.past_key_values

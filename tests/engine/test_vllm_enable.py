@@ -9,7 +9,7 @@ import pytest
 from engine.cases import make_cases
 
 from harness import disable_prefill_spec, enable_prefill_spec
-from harness.errors import ConfigError, EngineRefusedError
+from harness.errors import ConfigError, EngineRefusedError, UnsupportedError
 from harness.models.tokenizer import Tokenizer
 from harness.schema.receipts import Status
 
@@ -23,7 +23,10 @@ keep_kwargs:
   percentage: 0.3
 look_ahead_cnt: 8
 pool_kernel_size: 13
+min_tokens: 0
 """
+# What a model's own generation_config may ask for behind the caller's back.
+DEFAULTS = {"repetition_penalty": 1.4, "temperature": 0.0, "max_new_tokens": 12}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,13 @@ def llm(enabled, smollm2_path):
     """A plain LLM, with the arguments of the snippet that make sense here."""
     from vllm import LLM
 
-    llm = LLM(str(smollm2_path), enforce_eager=True, max_model_len=2304, dtype="float32")
+    llm = LLM(
+        str(smollm2_path),
+        enforce_eager=True,
+        max_model_len=2304,
+        dtype="float32",
+        override_generation_config=DEFAULTS,
+    )
     yield llm
     llm._specprefill.scorer.close()
     llm.llm_engine.engine_core.shutdown()
@@ -103,6 +112,33 @@ def test_generate_equals_the_reference_on_the_kept_tokens(llm, tokenizer, refere
         tokens = tuple(case.tokens[i] for i in kept)
         wanted, _ = reference.generate(tokens, kept, len(case.tokens), 12)
         assert list(output.outputs[0].token_ids) == wanted
+
+
+def test_a_default_repetition_penalty_counts_the_whole_prompt(llm, tokenizer, reference):
+    """Pruned, penalized, in a batch: transformers' tokens, dropped tokens being penalized too."""
+    cases = make_cases(tokenizer)[:4]
+    prompts = [{"prompt_token_ids": list(case.tokens)} for case in cases]
+    outputs = llm.generate(prompts, use_tqdm=False)
+    blind = 0
+    for case, output in zip(cases, outputs, strict=True):
+        assert output.specprefill.status is Status.ACTIVE
+        found = list(output.outputs[0].token_ids)
+        kept = tuple(i for a, b in output.specprefill.kept_spans for i in range(a, b))
+        tokens = tuple(case.tokens[i] for i in kept)
+        request = tokens, kept, len(case.tokens), len(found)
+        wanted, _ = reference.generate(*request, (1.4, case.tokens))
+        assert found == wanted
+        blind += reference.generate(*request, (1.4, tokens))[0] == wanted
+    assert blind < len(cases), "the dropped tokens make no difference: the test shows nothing"
+
+
+def test_beam_search_is_refused(llm, tokenizer):
+    """Its steps are requests with the beam so far: one line, and generate goes on."""
+    from vllm.sampling_params import BeamSearchParams
+
+    prompt = {"prompt_token_ids": list(make_cases(tokenizer)[0].tokens)}
+    with pytest.raises(UnsupportedError, match="beam_search"):
+        llm.beam_search([prompt], BeamSearchParams(beam_width=2, max_tokens=4))
 
 
 def test_chat_has_receipts_too(llm):

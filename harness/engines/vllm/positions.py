@@ -25,6 +25,7 @@ _REMEMBERED = 4096  # finished requests whose counters nobody has asked for yet
 class _Entry(NamedTuple):
     table: torch.Tensor  # int64 [K]
     shift: int  # resume − K: what a decoded token's compact index lacks
+    dropped: torch.Tensor  # int64: token ids that only dropped tokens have, where they count
 
 
 class PositionTable:
@@ -53,7 +54,8 @@ class PositionTable:
         if positions is None:
             return
         table = torch.tensor(positions.values, dtype=torch.int64, device=device)
-        self._entries[request] = _Entry(table, positions.resume - len(table))
+        dropped = torch.tensor(positions.dropped, dtype=torch.int64, device=device)
+        self._entries[request] = _Entry(table, positions.resume - len(table), dropped)
         self._steps[request] = 0
 
     def forget(self, requests: Iterable[str]) -> None:
@@ -90,6 +92,35 @@ class PositionTable:
                 self._steps[request] += 1
             start = stop
 
+    def widen(self, prompts: torch.Tensor, order: Sequence[str], padding: int) -> torch.Tensor:
+        """Add the dropped tokens' ids to the prompts by which vLLM penalizes repetitions.
+
+        Parameters
+        ----------
+        prompts
+            int64 [requests, longest prompt]: prompt tokens, a row a request of ``order``.
+        padding
+            The size of the vocabulary, which is no token's id.
+
+        Returns
+        -------
+        torch.Tensor
+            int64 [requests, longest prompt and longest addition]; ``prompts`` itself where no
+            request has any.
+        """
+        import torch
+
+        entries = [self._entries.get(name) for name in order[: len(prompts)]]
+        width = max((len(entry.dropped) for entry in entries if entry is not None), default=0)
+        if not width:
+            return prompts
+        added = prompts.new_full((len(prompts), width), padding)
+        for row, entry in zip(added, entries, strict=True):
+            if entry is not None:
+                row[: len(entry.dropped)] = entry.dropped
+        # An id beyond the vocabulary would write outside the counts.
+        return torch.cat([prompts, added.clamp_(max=padding)], dim=1)
+
     def take_steps(self, requests: Sequence[str]) -> dict[str, int]:
         """Steps in which each request's positions were edited; finished ones are let go."""
         return {
@@ -109,6 +140,7 @@ class PositionsMixin:
     """Runner mixin: place it before vLLM's V1 ``GPUModelRunner`` (or its CPU subclass)."""
 
     _table: PositionTable | None = None
+    _shown: Any = None  # the last sampling metadata that _show_whole_prompts has seen to
 
     @property
     def specprefill_table(self) -> PositionTable:
@@ -130,6 +162,7 @@ class PositionsMixin:
     def _preprocess(self, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
         prepared = super()._preprocess(scheduler_output, *args, **kwargs)  # type: ignore[misc]
         batch = self.input_batch  # type: ignore[attr-defined]
+        self._show_whole_prompts(batch)
         self._edit_positions(
             prepared[2],
             batch.req_ids,
@@ -137,6 +170,17 @@ class PositionsMixin:
             scheduler_output.num_scheduled_tokens,
         )
         return prepared
+
+    def _show_whole_prompts(self, batch: Any) -> None:
+        """Let a repetition penalty see the prompt's dropped tokens, as with full prefill."""
+        metadata = batch.sampling_metadata
+        # vLLM makes the metadata anew when the batch changes, and keeps them while it does not.
+        if metadata is self._shown or metadata.prompt_token_ids is None:
+            return
+        metadata.prompt_token_ids = self.specprefill_table.widen(
+            metadata.prompt_token_ids, batch.req_ids, batch.vocab_size
+        )
+        self._shown = metadata
 
     def _edit_positions(
         self,

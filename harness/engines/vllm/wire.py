@@ -11,7 +11,7 @@ import base64
 import binascii
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -27,6 +27,7 @@ from harness.errors import ConfigError
 POSITIONS_KEY = "specprefill"
 ROWS_KEY = "specprefill_rows"
 _OURS = frozenset({POSITIONS_KEY, ROWS_KEY, *PATHS})
+_FIELDS = {"pos", "len", "dropped"}
 _WHOLE = ConfigDict(extra="forbid")
 _COUNT = Field(strict=True, ge=1, le=2**26)  # tokens; no prompt is longer
 
@@ -41,19 +42,44 @@ class Positions:
         int32 [K]: original positions of the K prompt tokens, strictly increasing.
     resume
         Position of the first decoded token: M, the length of the original prompt.
+    dropped
+        int32, increasing: token ids of the original prompt that no kept token has. A penalty on
+        what the prompt repeats needs them.
     """
 
     values: npt.NDArray[np.int32]
     resume: int
+    dropped: npt.NDArray[np.int32]
 
 
-def encode_positions(positions: Sequence[int], resume: int) -> dict[str, Any]:
-    """Value of ``extra_args["specprefill"]``.
+def encode_positions(
+    positions: Sequence[int], resume: int, dropped: Iterable[int] = ()
+) -> dict[str, Any]:
+    """Value of ``extra_args["specprefill"]``; the parameters are :class:`Positions`' fields.
 
-    The positions are base64 text: vLLM walks a list in ``extra_args`` element by element.
+    Numbers travel as base64 text: vLLM walks a list in ``extra_args`` element by element.
     """
-    raw = np.asarray(positions, dtype="<i4").tobytes()
-    return {"pos": base64.b64encode(raw).decode("ascii"), "len": resume}
+    entry = {"pos": _pack(positions), "len": resume}
+    ids = sorted(dropped)
+    return {**entry, "dropped": _pack(ids)} if ids else entry
+
+
+def _pack(numbers: Sequence[int]) -> str:
+    return base64.b64encode(np.asarray(numbers, dtype="<i4").tobytes()).decode("ascii")
+
+
+def _unpack(entry: Mapping[str, Any], name: str) -> npt.NDArray[np.int32]:
+    """int32 numbers of a field; empty where it is left out."""
+    text = entry.get(name, "")
+    if not isinstance(text, str):
+        raise _foreign(POSITIONS_KEY, f"{name} is not text")
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:  # ValueError: text that is not ASCII
+        raise _foreign(POSITIONS_KEY, f"{name} is not base64") from error
+    if len(raw) % 4:
+        raise _foreign(POSITIONS_KEY, f"{name} does not hold whole 32-bit numbers")
+    return np.frombuffer(raw, dtype="<i4")
 
 
 def decode_positions(
@@ -76,22 +102,18 @@ def decode_positions(
     entry = _entry(extra_args, POSITIONS_KEY)
     if entry is None:
         return None
-    if not isinstance(entry, Mapping) or set(entry) != {"pos", "len"}:
-        raise _foreign(POSITIONS_KEY, "expected pos and len")
-    text, resume = entry["pos"], entry["len"]
-    if type(resume) is not int or not isinstance(text, str):
-        raise _foreign(POSITIONS_KEY, "pos is base64 text, len a number")
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:  # ValueError: text that is not ASCII
-        raise _foreign(POSITIONS_KEY, "pos is not base64") from error
-    if len(raw) % 4:
-        raise _foreign(POSITIONS_KEY, "pos does not hold whole 32-bit numbers")
-    values = np.frombuffer(raw, dtype="<i4")
+    if not isinstance(entry, Mapping) or not {"pos", "len"} <= set(entry) <= _FIELDS:
+        raise _foreign(POSITIONS_KEY, "expected pos, len and dropped")
+    resume = entry["len"]
+    if type(resume) is not int:
+        raise _foreign(POSITIONS_KEY, "len is not a number")
+    values, dropped = _unpack(entry, "pos"), _unpack(entry, "dropped")
     fault = position_fault(values, tokens, resume, limit)
+    if fault is None and len(dropped) and (dropped[0] < 0 or (np.diff(dropped) <= 0).any()):
+        fault = "dropped ids are not strictly increasing"
     if fault is not None:
         raise _foreign(POSITIONS_KEY, fault)
-    return Positions(values, resume)
+    return Positions(values, resume, dropped)
 
 
 def position_fault(

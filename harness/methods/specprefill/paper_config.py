@@ -2,6 +2,7 @@
 
 Keys: ``keep_strategy``, ``keep_kwargs.{percentage, chunk, chunk_size}``, ``look_ahead_cnt``,
 ``pool_kernel_size``, ``ignore_eos`` (Liu, Chen, Zhang, arXiv:2502.02789, public implementation).
+``min_tokens`` is ours: the paper's code prunes any prompt, to a single token where 33 are given.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import ConfigError
 from harness.methods.specprefill.config import Ends, SpecPrefillConfig
+
+MIN_TOKENS = 512
+"""Prompts below it are prefilled whole where a file does not say: 10 % of it is two chunks."""
 
 
 class _KeepKwargs(BaseModel):
@@ -32,6 +36,7 @@ class _PaperConfig(BaseModel):
     look_ahead_cnt: int = Field(default=8, ge=1)
     pool_kernel_size: int | None = Field(default=None, ge=1)
     ignore_eos: bool = False
+    min_tokens: int = Field(default=MIN_TOKENS, ge=0)
 
     def specprefill(self) -> SpecPrefillConfig:
         keep = self.keep_kwargs
@@ -42,6 +47,7 @@ class _PaperConfig(BaseModel):
             look_ahead=self.look_ahead_cnt,
             pool_kernel=self.pool_kernel_size or 0,
             ignore_eos=self.ignore_eos,
+            min_tokens=self.min_tokens,
             always_keep=Ends(first=0, last=0),
         )
 

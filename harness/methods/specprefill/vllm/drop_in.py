@@ -23,24 +23,24 @@ from harness.engines.base import EngineSpec
 from harness.engines.vllm import flavour
 from harness.engines.vllm.cpu import prepare_environment
 from harness.engines.vllm.refusals import check_options, check_target
-from harness.engines.vllm.wire import (
-    POSITIONS_KEY,
-    encode_positions,
-    own_keys,
-    positions_salt,
-)
-from harness.errors import ConfigError
+from harness.errors import ConfigError, UnsupportedError
 from harness.methods.base import MethodContext
 from harness.methods.specprefill.config import SpecPrefillConfig
 from harness.methods.specprefill.method import SpecPrefill
 from harness.methods.specprefill.paper_config import read_paper_config
+from harness.methods.specprefill.vllm.requests import (
+    engine_input,
+    parameters,
+    prepare,
+    refuse_own_keys,
+)
 from harness.methods.specprefill.vllm.scorer import VllmScorer
 from harness.models.config_facts import kv_bytes_per_token, position_range, read_config
 from harness.models.tokenizer import Tokenizer
-from harness.schema.prompts import PreparedPrompt, Prompt
-from harness.schema.receipts import BudgetKind, Receipt, Status
+from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import Receipt
 
-_PATCHED = ("__init__", "_render_and_add_requests", "_run_engine")
+_PATCHED = ("__init__", "_render_and_add_requests", "_run_engine", "beam_search")
 _STATE = "_specprefill"
 
 
@@ -56,7 +56,9 @@ class _Enabled:
 _enabled: _Enabled | None = None
 
 
-def enable_prefill_spec(spec_model: str, spec_config_path: str | Path | None = None) -> None:
+def enable_prefill_spec(
+    spec_model: str, spec_config_path: str | Path | None = None, *, min_tokens: int | None = None
+) -> None:
     """Give every ``vllm.LLM`` built from now on a speculator; call it before building one.
 
     Parameters
@@ -66,6 +68,9 @@ def enable_prefill_spec(spec_model: str, spec_config_path: str | Path | None = N
     spec_config_path
         A YAML file with the paper's keys (:mod:`harness.methods.specprefill.paper_config`); None
         for the paper's main configuration.
+    min_tokens
+        Prompts below this many tokens are prefilled whole, with the status
+        ``skipped_min_tokens``; None for the file's ``min_tokens``, 512 where it has none.
 
     Raises
     ------
@@ -74,6 +79,10 @@ def enable_prefill_spec(spec_model: str, spec_config_path: str | Path | None = N
     """
     global _enabled  # noqa: PLW0603  (one patch a process, undone by disable_prefill_spec)
     config = read_paper_config(spec_config_path)
+    if min_tokens is not None:
+        if min_tokens < 0:
+            raise ConfigError(f"min_tokens is {min_tokens}: give a number of tokens, 0 for none")
+        config = config.model_copy(update={"min_tokens": min_tokens})
     read_config(spec_model)
     flavour.require()
     prepare_environment()
@@ -84,6 +93,7 @@ def enable_prefill_spec(spec_model: str, spec_config_path: str | Path | None = N
     LLM.__init__ = _init
     LLM._render_and_add_requests = _render_and_add_requests
     LLM._run_engine = _run_engine
+    LLM.beam_search = _beam_search
 
 
 def disable_prefill_spec() -> None:
@@ -176,6 +186,8 @@ def _render_and_add_requests(
     self: Any,
     prompts: Iterable[Any],
     params: Sequence[Any],
+    *,
+    lora_requests: Sequence[Any] | None = None,
     **kwargs: Any,
 ) -> list[str]:
     """``LLM._render_and_add_requests``: put pruned prompts in the place of whole ones."""
@@ -183,10 +195,10 @@ def _render_and_add_requests(
     original = _enabled.original["_render_and_add_requests"]
     pair: _Pair | None = getattr(self, _STATE, None)
     if pair is None:  # built before enable_prefill_spec
-        added: list[str] = original(self, prompts, params, **kwargs)
+        added: list[str] = original(self, prompts, params, lora_requests=lora_requests, **kwargs)
         return added
     for item in params:
-        _refuse_own_keys(getattr(item, "extra_args", None))
+        refuse_own_keys(item)
     prepared: list[PreparedPrompt] = []
     whole: list[tuple[int, ...]] = []
     own: list[Any] = []
@@ -195,13 +207,16 @@ def _render_and_add_requests(
     def pruned() -> Iterator[Any]:
         inputs = list(prompts)
         whole.extend(tuple(item.get("prompt_token_ids") or ()) for item in inputs)
-        for number, ready in enumerate(_prepare(pair, inputs, params)):
+        adapters = lora_requests or [None] * len(inputs)
+        # Cold: a script may run for days, and the scores of its prompts serve nobody else.
+        ready_ones = prepare(pair.method, pair.context.cold(), inputs, params, adapters)
+        for number, ready in enumerate(ready_ones):
             prepared.append(ready)
-            own.append(_params(pair, ready, params[number]))
-            yield _input(ready, inputs[number])
+            own.append(parameters(ready, whole[number], params[number], pair.limit))
+            yield engine_input(ready, inputs[number])
 
     try:
-        internal: list[str] = original(self, pruned(), own, **kwargs)
+        internal: list[str] = original(self, pruned(), own, lora_requests=lora_requests, **kwargs)
     except BaseException:
         # vLLM takes back what it has added after an error, but not after Ctrl-C.
         _abort(self, [str(number) for number in range(first, self.request_counter.counter)])
@@ -212,76 +227,6 @@ def _render_and_add_requests(
         sent = _Sent(whole[number], prepared[number].receipt, ids)
         pair.sent[str(first + number)] = sent
     return internal
-
-
-def _refuse_own_keys(extra_args: Any) -> None:
-    """Positions come from the speculator: a caller's would stand at another prompt's places."""
-    found = own_keys(extra_args)
-    if found:
-        raise ConfigError(
-            f"extra_args[{found[0]!r}] is for SpecPrefill itself to write: leave it out"
-        )
-
-
-def _prepare(pair: _Pair, inputs: Sequence[Any], params: Sequence[Any]) -> Iterator[PreparedPrompt]:
-    """Yield a prepared prompt for each input, in order; those we cannot prune stay whole."""
-    reasons = [_unsupported(*item) for item in zip(inputs, params, strict=True)]
-    prompts = [
-        Prompt(str(number), item.get("prompt") or "", tuple(item["prompt_token_ids"]))
-        for number, (item, reason) in enumerate(zip(inputs, reasons, strict=True))
-        if reason is None
-    ]
-    ready = pair.method.prepare(prompts, pair.context)
-    for number, (item, reason) in enumerate(zip(inputs, reasons, strict=True)):
-        yield next(ready) if reason is None else _whole(str(number), item, reason)
-
-
-def _unsupported(item: Any, params: Any) -> str | None:
-    if item.get("type") != "token":
-        return f"inputs of type {item.get('type')} are prefilled whole"
-    if getattr(params, "max_tokens", None) is None and not hasattr(params, "prompt_logprobs"):
-        return "pooling requests are prefilled whole"
-    if params.prompt_logprobs is not None:
-        return "prompt log probabilities need the whole prompt"
-    return None
-
-
-def _whole(example: str, item: Any, reason: str) -> PreparedPrompt:
-    tokens = tuple(item.get("prompt_token_ids") or ())
-    receipt = Receipt(SpecPrefill.name, Status.UNSUPPORTED, reason, budget_kind=BudgetKind.TOKENS)
-    return PreparedPrompt(example, tokens, None, len(tokens), receipt)
-
-
-def _params(pair: _Pair, ready: PreparedPrompt, params: Any) -> Any:
-    """A request's own parameters: its positions, and an answer inside the target's range."""
-    if ready.positions is None:
-        return params
-    length = ready.original_length
-    room = pair.limit - length
-    own = params.clone()
-    if own.max_tokens is None:
-        own.max_tokens = max(1, room)  # vLLM's default would count kept tokens
-    if own.max_tokens > room:
-        raise ConfigError(
-            f"{length} prompt tokens and {own.max_tokens} new ones exceed the target's "
-            f"{pair.limit} positions: shorten the prompt or lower max_tokens"
-        )
-    positions = encode_positions(ready.positions, length)
-    own.extra_args = {**(own.extra_args or {}), POSITIONS_KEY: positions}
-    return own
-
-
-def _input(ready: PreparedPrompt, item: Any) -> Any:
-    """The request as vLLM takes it, with the kept tokens in the place of the prompt's."""
-    if ready.positions is None:
-        return item
-    salt = positions_salt(ready.positions)
-    user = item.get("cache_salt")
-    return {
-        **item,
-        "prompt_token_ids": list(ready.token_ids),
-        "cache_salt": salt if user is None else f"{user}/{salt}",
-    }
 
 
 def _run_engine(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
@@ -307,6 +252,20 @@ def _run_engine(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
             output.specprefill = _counted(item, ranks)
             output.prompt_token_ids = list(item.token_ids)
     return outputs
+
+
+def _beam_search(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """``LLM.beam_search``: refused, since each of its steps is a request with the answer so far.
+
+    Pruned, such a prompt would lose parts of the beam itself.
+    """
+    assert _enabled is not None
+    if getattr(self, _STATE, None) is None:
+        return _enabled.original["beam_search"](self, *args, **kwargs)
+    raise UnsupportedError(
+        "beam_search would have its own beams pruned at every step: use generate, or "
+        "disable_prefill_spec() first"
+    )
 
 
 def _abort(llm: Any, requests: list[str]) -> None:

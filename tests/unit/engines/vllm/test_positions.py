@@ -49,6 +49,23 @@ def test_counters_outlive_their_request_until_taken():
     assert table.take_steps(["a"]) == {"a": 0}
 
 
+def test_dropped_tokens_widen_the_prompts_that_are_penalized():
+    """A row a request in the batch's order; what is no id of the vocabulary becomes padding."""
+    table = PositionTable()
+    one = {POSITIONS_KEY: encode_positions([0, 5], 9, {3, 4, 700})}
+    table.learn("a", one, 2, "cpu")
+    table.learn("b", extra([0], 3), 1, "cpu")
+    prompts = torch.tensor([[1, 500], [1, 2], [8, 9]])
+    widened = table.widen(prompts, ["b", "a", "x"], 500)
+    assert widened.tolist() == [
+        [1, 500, 500, 500, 500],
+        [1, 2, 3, 4, 500],
+        [8, 9, 500, 500, 500],
+    ]
+    table.forget(["a"])
+    assert table.widen(prompts, ["b", "x", "y"], 500) is prompts
+
+
 @pytest.mark.parametrize("entry", [{"pos": "!", "len": 9}, 7, {"len": 9}])
 def test_what_cannot_be_read_is_left_alone(entry, caplog):
     """A worker that meets a faulty entry logs one line and prefills the request as it stands."""

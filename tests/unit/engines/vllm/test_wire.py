@@ -43,13 +43,15 @@ def refused(extra: object, tokens: int) -> str:
     return message
 
 
-@given(POSITIONS, st.integers(1, 10))
-def test_positions_round_trip(positions, more):
+@given(POSITIONS, st.integers(1, 10), st.sets(st.integers(0, 2**31 - 1)))
+def test_positions_round_trip(positions, more, dropped):
     """What a worker reads is what the engine sent."""
     resume = positions[-1] + more
-    found = decode_positions({POSITIONS_KEY: encode_positions(positions, resume)}, len(positions))
+    entry = encode_positions(positions, resume, dropped)
+    found = decode_positions({POSITIONS_KEY: entry}, len(positions))
     assert found is not None
     assert np.array_equal(found.values, positions)
+    assert found.dropped.tolist() == sorted(dropped)
     assert found.resume == resume
 
 
@@ -105,6 +107,9 @@ def test_every_fault_in_positions_is_named(positions, data):
         {"pos": "AAAAAA==", "len": True},
         {"pos": "AAAAAA==", "len": 4.0},
         {"pos": "AAAAAA==", "len": 4, "more": 1},
+        {"pos": "AAAAAA==", "len": 4, "dropped": [7]},
+        {"pos": "AAAAAA==", "len": 4, "dropped": "/////w=="},
+        {"pos": "AAAAAA==", "len": 4, "dropped": "AAAAAAAAAAA="},
         {"pos": "AAAAAA=="},
         "AAAAAA==",
     ],
