@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from harness.errors import ConfigError
-from harness.run.arms import method_names, parse_overrides
+from harness.run.arms import asked_arms, parse_overrides
 from harness.run.config import RunConfig, parse_config
 
 Number = TypeVar("Number", int, float)
@@ -79,7 +79,7 @@ def make_config(source: str, **given: Any) -> RunConfig:
         if isinstance(method, Mapping):
             known["arms"] = method
         else:
-            known["arms"] = method_names(words("--method", method))
+            known["arms"] = asked_arms(words("--method", method))
     if isinstance(known.get("data"), PathLike):
         known["data"] = str(known["data"])
     return parse_config(known, source)

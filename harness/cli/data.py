@@ -44,7 +44,7 @@ def pull(
 ) -> int:
     """Fetch data sets from their publishers, verify and install them. Resumes where it stopped."""
     from harness.tasks import pull as pulling
-    from harness.tasks.catalogue import TaskInfo
+    from harness.tasks.info import TaskInfo
 
     done = []
     for one in pulling.resolve(names):

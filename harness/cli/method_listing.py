@@ -2,64 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from harness.errors import ConfigError
 from harness.methods import METHODS
-from harness.methods.arms import build_method, list_arms, method_class, option_defaults
+from harness.methods.arms import Arm, arm_names, build_method, is_arm_file, list_arms, load_arm
 from harness.methods.base import Method
+from harness.methods.options import build, defaults_of
+from harness.methods.registry import method_class, origin_of, outside_methods
+from harness.schema.outside import BUILT_IN, Broken, guarded, is_reference
 
 PACKAGE = "package:"
 """Prefix of a need that an optional Python package fills."""
 
 
-def describe_methods() -> list[dict[str, Any]]:
-    """Every method of the registry, JSON-ready, in its order."""
-    return [_describe(name) for name in METHODS]
+def describe(given: Sequence[str] = ()) -> dict[str, list[dict[str, Any]]]:
+    """Every method and arm there is, or those that are given; JSON-ready.
 
+    Parameters
+    ----------
+    given
+        Methods by name or ``package.module:Class``, arms by name or by the path of their file.
 
-def describe_arms() -> list[dict[str, Any]]:
-    """Every arm of ``baselines/``, JSON-ready, by name."""
-    found = []
-    for arm in list_arms():
-        method = build_method(arm.method, arm.options)
-        facts = {
-            "name": arm.name,
-            "method": arm.method,
-            "description": arm.description,
-            "options": dict(arm.options),
-            "budget_kind": str(method.budget_kind),
-            "improves_ttft": method.improves_ttft,
-            "needs": sorted(method.needs),
-        }
-        found.append({**facts, **_availability(method)})
-    return found
+    Returns
+    -------
+    dict
+        ``methods``, ``arms``, and ``broken``: offers of installed packages that cannot be used.
+
+    Raises
+    ------
+    ConfigError
+        A given method or arm does not exist or is broken.
+    """
+    if given:
+        are_arms = [is_arm_file(name) or name in {*arm_names()} - {*METHODS} for name in given]
+        arms = [load_arm(name) for name, is_arm in zip(given, are_arms, strict=True) if is_arm]
+        names = [name for name, is_arm in zip(given, are_arms, strict=True) if not is_arm]
+        methods = [_method(name) for name in dict.fromkeys([*names, *(a.method for a in arms)])]
+        return {"methods": methods, "arms": [_arm(arm) for arm in arms], "broken": []}
+    methods = [_method(name) for name in METHODS]
+    usable, broken = outside_methods()
+    for offer in usable:
+        try:
+            methods.append(guarded(str(offer), "describing it", partial(_method, offer.name)))
+        except ConfigError as error:
+            broken.append(Broken(offer.name, offer.origin, str(error)))
+    return {
+        "methods": methods,
+        "arms": [_arm(arm) for arm in list_arms()],
+        "broken": [one.to_json() for one in broken],
+    }
 
 
 def missing(method: Method) -> str | None:
-    """Say what a method lacks on this machine; None where it can run.
-
-    A method whose needs depend on its knobs says so itself, in ``missing``.
-    """
+    """Say what a method lacks on this machine; None where it can run."""
     for need in sorted(method.needs):
         package = need.removeprefix(PACKAGE)
         if package != need and find_spec(package) is None:
-            return f"pip install 'specprefill-harness[{package}]'"
+            if origin_of(type(method)) == BUILT_IN:
+                package = f"'specprefill-harness[{package}]'"
+            return f"pip install {package}"
     return method.missing()
 
 
-def _describe(name: str) -> dict[str, Any]:
+def _method(name: str) -> dict[str, Any]:
     cls = method_class(name)
     return {
-        "name": name,
-        "description": (cls.__doc__ or "").strip().splitlines()[0],
+        "name": cls.name,
+        "from": origin_of(cls),
+        **({"reference": name} if is_reference(name) else {}),
+        "description": (cls.__doc__ or "").strip().partition("\n")[0],
         "budget_kind": str(cls.budget_kind),
         "improves_ttft": cls.improves_ttft,
         "stochastic": cls.stochastic,
         "needs": sorted(cls.needs),
-        "options": option_defaults(name),
+        "options": defaults_of(cls),
         "arms": [arm.name for arm in list_arms() if arm.method == name],
-        **_availability(build_method(name, {})),
+        **_availability(build(cls, {})),
+    }
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    method = build_method(arm.method, arm.options)
+    return {
+        "name": arm.name,
+        "from": arm.origin,
+        "method": method.name,
+        "description": arm.description,
+        "options": dict(arm.options),
+        "budget_kind": str(method.budget_kind),
+        "improves_ttft": method.improves_ttft,
+        "needs": sorted(method.needs),
+        **_availability(method),
     }
 
 

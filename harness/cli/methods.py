@@ -11,16 +11,20 @@ import typer
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(epilog="Example:  harness methods --json")
+@app.command(epilog="Example:  harness methods my_package.my_module:MyMethod my-arm.yaml")
 def methods(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Only these: methods, arms, package.module:Class, arm files."),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object, nothing else.")
     ] = False,
 ) -> int:
-    """List methods and arms: knobs, what each needs, whether it is here, and its effect on TTFT."""
-    from harness.cli.method_listing import describe_arms, describe_methods
+    """List methods and arms: where they come from, knobs, needs, and whether those are here."""
+    from harness.cli.method_listing import describe
 
-    found = {"methods": describe_methods(), "arms": describe_arms()}
+    found = describe(names or [])
     if json:
         print(json_module.dumps(found, ensure_ascii=False))
         return 0
@@ -28,15 +32,19 @@ def methods(
         ttft = "improves TTFT by design" if method["improves_ttft"] else "no gain in TTFT by design"
         print(f"{method['name']}: {method['description']}")
         print(f"    budget {method['budget_kind']}; {ttft}")
+        _line("from", method["from"])
         _line("here", _here(method))
         _line("needs", ", ".join(method["needs"]))
         _line("knobs", ", ".join(f"{k}={v}" for k, v in method["options"].items()))
         _line("arms", ", ".join(method["arms"]))
-    print("\nArms (baselines/*.yaml):")
-    width = max(len(arm["name"]) for arm in found["arms"])
+    if found["arms"]:
+        print("\nArms (baselines/*.yaml, and files of your own):")
+    width = max((len(arm["name"]) for arm in found["arms"]), default=0)
     for arm in found["arms"]:
         note = "" if arm["available"] else f" [{_here(arm)}]"
         print(f"    {arm['name']:<{width}}  {arm['description']}{note}")
+    for one in found["broken"]:
+        print(f"\nBroken: {one['reason']}")
     return 0
 
 

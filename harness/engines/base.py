@@ -26,9 +26,10 @@ class EngineSpec:
     max_model_len
         Highest position + 1 that a request may reach, in *original* positions.
     attention
-        ``dense``, or the name of another attention path (``minference``).
+        ``dense``, or another attention path: ``minference``, or ``package.module:Class``.
     prefill
-        ``standard``, or another prefill strategy (``draft_verify``, ``snapkv``, ``gemfilter``).
+        ``standard``, or another prefill strategy: ``draft_verify``, ``snapkv``, ``gemfilter``, or
+        ``package.module:Class``.
     options
         Sorted ``(name, value)`` pairs for the engine; hashable, so that specs can be compared.
     """

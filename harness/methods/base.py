@@ -98,7 +98,7 @@ class Method(ABC):
         cell's identity.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
     needs: ClassVar[frozenset[str]] = frozenset()
     stochastic: ClassVar[bool] = False

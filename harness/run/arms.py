@@ -8,10 +8,13 @@ from typing import Any
 
 from harness.errors import ConfigError, nearest
 from harness.methods import METHODS
-from harness.methods.arms import build_method, load_arm, option_defaults
+from harness.methods.arms import arm_names, is_arm_file, load_arm
 from harness.methods.base import Method
+from harness.methods.options import build, defaults_of
+from harness.methods.registry import method_class, method_names
 from harness.run.config import RunConfig
 from harness.schema.arm import Arm
+from harness.schema.outside import is_reference
 
 ALSO = {"rag": ("rag-bm25-relevance",)}
 """Arms that ``all`` takes beside a method's own: retrieval is reported in both orders."""
@@ -28,8 +31,8 @@ class PlannedArm:
     method: Method
 
 
-def method_names(given: list[str]) -> list[str]:
-    """Arms for ``--method``: names as they stand; ``all`` is every method of the registry.
+def asked_arms(given: list[str]) -> list[str]:
+    """Arms for ``--method``: names as they stand; ``all`` is every method that is built in.
 
     Retrieval comes twice, with the passages in the prompt's order and by relevance.
     """
@@ -85,39 +88,48 @@ def expand_arms(
         arms = {REFERENCE: arms.pop(REFERENCE, {}), **arms}
     found: list[PlannedArm] = []
     used: set[str] = set()
-    for name, given in arms.items():
-        method_name, fixed = _base(name, given)
+    told: dict[str, str] = {}
+    for asked, given in arms.items():
+        name, cls, fixed = _base(asked, given)
+        if told.setdefault(name, asked) != asked:
+            raise ConfigError(f"two arms are called {name!r}: {told[name]} and {asked}")
         fixed = {**fixed, **{k: v for k, v in given.items() if k != "method"}}
-        for key in (method_name, name):
+        for key in dict.fromkeys((cls.name, name)):
             if key in overrides:
                 used.add(key)
                 fixed = _merge(fixed, overrides[key])
-        found += _expand(name, method_name, fixed, config)
+        found += _expand(name, cls, fixed, config)
     for key in overrides:
         if key not in used:
             raise ConfigError(f"--set {key}.…: this run has no arm {key!r}{nearest(key, arms)}")
     return found
 
 
-def _base(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the method an arm stands on, and the options its arm file fixes."""
+def _base(name: str, given: Mapping[str, Any]) -> tuple[str, type[Method], dict[str, Any]]:
+    """Return an arm's name, the method it stands on, and the options its arm file fixes.
+
+    What ships with the harness comes first, so that no installed package changes what a name
+    means. An arm file given by its path is called as the file is, a class as it calls itself.
+    """
     base = str(given.get("method", name))
-    if base in METHODS:
-        return base, {}
-    try:
+    own_name = "method" not in given
+    if base not in METHODS and (base in arm_names() or is_arm_file(base)):
         arm = load_arm(base)
-    except ConfigError as error:
-        raise ConfigError(f"no method or arm {base!r}{nearest(base, METHODS)}") from error
-    return arm.method, dict(arm.options)
+        return arm.name if own_name else name, method_class(arm.method), dict(arm.options)
+    known = method_names()
+    if base not in known and not is_reference(base):
+        raise ConfigError(f"no method or arm {base!r}{nearest(base, [*known, *arm_names()])}")
+    cls = method_class(base)
+    return cls.name if own_name else name, cls, {}
 
 
 def _expand(
-    name: str, method_name: str, fixed: Mapping[str, Any], config: RunConfig
+    name: str, cls: type[Method], fixed: Mapping[str, Any], config: RunConfig
 ) -> list[PlannedArm]:
-    defaults = option_defaults(method_name)
+    defaults = defaults_of(cls)
     keeps = _axis("keep", config.keep, defaults, fixed)
     look_aheads = _axis("look_ahead", config.look_ahead, defaults, fixed)
-    probe = build_method(method_name, fixed, where=name)
+    probe = build(cls, fixed, where=name)
     seeds = config.method_seed if probe.stochastic else config.method_seed[:1]
     taken = {axis for axis in ("keep", "look_ahead") if axis in defaults and axis not in fixed}
     varied = frozenset(taken | ({"method_seed"} if len(seeds) > 1 else set()))
@@ -126,11 +138,11 @@ def _expand(
         for look_ahead in look_aheads:
             chosen: dict[str, Any] = {"keep": keep, "look_ahead": look_ahead}
             options: dict[str, Any] = {**fixed, **{axis: chosen[axis] for axis in sorted(taken)}}
-            method = build_method(method_name, options, where=name)
+            method = build(cls, options, where=name)
             resolved = {**defaults, **options}
             facts = (resolved, resolved.get("keep"), resolved.get("look_ahead"))
             found += [
-                PlannedArm(Arm(name, method_name, *facts, seed, varied), method) for seed in seeds
+                PlannedArm(Arm(name, cls.name, *facts, seed, varied), method) for seed in seeds
             ]
     return found
 

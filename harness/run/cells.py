@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.engines.base import EngineSpec
 from harness.errors import ModelError
 from harness.methods.base import Method
+from harness.methods.registry import outside_code
 from harness.run.arms import REFERENCE, PlannedArm
 from harness.run.config import RunConfig, canonical_digest
 from harness.schema.records import SCHEMA_VERSION, CellRecord
+from harness.tasks.definition import definition_of
 
 if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
@@ -57,13 +59,14 @@ class CellBuilder:
         references: dict[str, str] = {}
         cells: dict[str, PlannedCell] = {}
         data_digest = canonical_digest([e.record.content_digest for e in examples.examples])
+        definition = {"data_digest": data_digest, **definition_of(examples)}
 
         def add(planned: PlannedArm, spec: EngineSpec) -> None:
             is_reference = planned.arm.method == REFERENCE
             plain = replace(spec, attention="dense", prefill="standard", options=())
             if self.config.reference and not is_reference and plain.engine not in references:
                 add(self.arms[0], plain)
-            record = self._record(planned, spec, examples, (length, seed, data_digest))
+            record = self._record(planned, spec, examples, (length, seed, definition))
             if is_reference:
                 references[spec.engine] = record.cell_id
             else:
@@ -80,9 +83,9 @@ class CellBuilder:
         planned: PlannedArm,
         spec: EngineSpec,
         examples: TaskExamples,
-        place: tuple[int | None, int, str],
+        place: tuple[int | None, int, Mapping[str, Any]],
     ) -> CellRecord:
-        length, seed, data_digest = place
+        length, seed, definition = place
         method = planned.method
         elsewhere = spec.engine if spec.engine != self.base.engine else None
         arm = replace(planned.arm, elsewhere=elsewhere)
@@ -94,7 +97,7 @@ class CellBuilder:
             "schema": SCHEMA_VERSION,
             "task": examples.task.name,
             "task_version": examples.task.version,
-            "data_digest": data_digest,
+            **definition,
             "length": length,
             "seed": seed,
             "method": arm.method,
@@ -113,6 +116,9 @@ class CellBuilder:
         own = {name: self._own_digests[name] for name in method.own_models}
         if own:
             identity["models"] = own
+        foreign = outside_code(method, spec)
+        if foreign:
+            identity["method_code"] = foreign
         return CellRecord(
             cell_id=canonical_digest(identity)[:16],
             task=examples.task.name,

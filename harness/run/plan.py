@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
     from harness.models.tokenizer import Tokenizer
     from harness.schema.prompts import Prompt
-    from harness.tasks.catalogue import TaskInfo
     from harness.tasks.examples import TaskExamples
+    from harness.tasks.info import TaskInfo
 
 _ROUND = 256
 """Engine lengths are rounded up to this, so that similar runs start the same engine."""

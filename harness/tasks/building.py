@@ -12,8 +12,8 @@ from harness.engines.base import Sampling
 from harness.errors import ConfigError, DataError
 from harness.schema.prompts import Prompt, Segments
 from harness.schema.records import ExampleRecord
-from harness.tasks.catalogue import FOREIGN, TaskInfo
 from harness.tasks.framing import Frame
+from harness.tasks.info import FOREIGN, TaskInfo
 from harness.tasks.segments import NO_CUT, Cut, locate, place
 
 

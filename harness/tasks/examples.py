@@ -15,10 +15,11 @@ from harness.models.offline import offline
 from harness.models.tokenizer import Tokenizer
 from harness.paths import package_or_checkout
 from harness.tasks.building import Builder, Example, Pair
-from harness.tasks.catalogue import FOREIGN, TaskInfo, from_file, require_data
+from harness.tasks.catalogue import require_data
 from harness.tasks.data.manifest import not_cached
 from harness.tasks.framing import Frame
 from harness.tasks.generation import DEFAULT_COUNT, DEFAULT_LENGTH, Request, TooShortError
+from harness.tasks.info import FOREIGN, TaskInfo, from_file
 
 __all__ = [
     "Example",

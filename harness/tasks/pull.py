@@ -13,13 +13,13 @@ from typing import IO, Any
 
 from harness.errors import ConfigError, DataError, nearest
 from harness.tasks import foreign
-from harness.tasks.catalogue import TaskInfo, from_file
 from harness.tasks.data.archives import gunzip, unzip
 from harness.tasks.data.formats import Parsed, read
 from harness.tasks.data.importing import install_parsed
 from harness.tasks.data.library import Installed, sets_dir
 from harness.tasks.data.manifest import DataSet, address, manifest
 from harness.tasks.data.strict import Source
+from harness.tasks.info import TaskInfo, from_file
 
 BLOCK = 1024**2
 TIMEOUT_S = 30

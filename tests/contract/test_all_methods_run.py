@@ -10,7 +10,7 @@ from tiny import WORDS, tiny_model, tiny_tokenizer
 
 from harness.analysis.summary import summarize
 from harness.methods import METHODS
-from harness.run.arms import method_names
+from harness.run.arms import asked_arms
 from harness.run.config import RunConfig
 from harness.run.folder import open_run
 from harness.run.plan import build_plan
@@ -36,7 +36,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return RunConfig(
         data=str(data),
-        arms={name: {} for name in method_names(["all"])},
+        arms={name: {} for name in asked_arms(["all"])},
         keep=(0.3, 0.5),
         look_ahead=(2,),
         target=str(model),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
@@ -27,6 +26,7 @@ from harness.errors import ConfigError
 from harness.models.config_facts import read_config
 from harness.models.folders import digest_of
 from harness.models.tokenizer import Tokenizer
+from harness.schema.outside import is_reference, load
 from harness.schema.prompts import PreparedPair, PreparedPrompt
 
 if TYPE_CHECKING:
@@ -238,11 +238,12 @@ def _strategy(spec: EngineSpec) -> PrefillStrategy:
         return standard_prefill
     from harness.engines.hf.strategies import STRATEGIES
 
-    if name not in STRATEGIES:
+    if name not in STRATEGIES and not is_reference(name):
         raise ConfigError(
-            f"the hf engine has no prefill {name!r}: it has standard, {', '.join(STRATEGIES)}"
+            f"the hf engine has no prefill {name!r}: it has standard, {', '.join(STRATEGIES)}, and "
+            "takes package.module:Class"
         )
-    return cast(PrefillStrategy, resolve_name(STRATEGIES[name])())
+    return cast(PrefillStrategy, load(STRATEGIES.get(name, name), f"prefill {name}")())
 
 
 def _path(model: str) -> Path:

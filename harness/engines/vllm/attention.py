@@ -1,18 +1,18 @@
 """Attention paths of the vLLM engine: other ways through a prompt than vLLM's own dense one.
 
-An engine whose spec names an ``attention`` other than ``dense`` starts the path's worker and
-gives it each prompt's directives; a prompt without directives is prefilled as ever, so that full
-prefill is timed on the same engine.
+An engine whose spec names an ``attention`` other than ``dense`` (a name from here, or
+``package.module:Class``) starts the path's worker and gives it each prompt's directives; a prompt
+without directives is prefilled as ever, so that full prefill is timed on the same engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pkgutil import resolve_name
 from typing import Any, Protocol, cast
 
 from harness.engines.base import EngineSpec
 from harness.errors import ConfigError
+from harness.schema.outside import is_reference, load
 from harness.schema.prompts import PreparedPrompt
 from harness.schema.receipts import Receipt
 
@@ -56,8 +56,9 @@ def load_path(spec: EngineSpec) -> AttentionPath | None:
     name = spec.attention
     if name == "dense":
         return None
-    if name not in PATHS:
+    if name not in PATHS and not is_reference(name):
         raise ConfigError(
-            f"the vllm engine has no attention path {name!r}: it has dense, {', '.join(PATHS)}"
+            f"the vllm engine has no attention path {name!r}: it has dense, {', '.join(PATHS)}, "
+            "and takes package.module:Class"
         )
-    return cast(AttentionPath, resolve_name(PATHS[name])(spec))
+    return cast(AttentionPath, load(PATHS.get(name, name), f"attention path {name}")(spec))

@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.run.store import Store
 from harness.schema.records import CellRecord, ExampleRecord, QualityRecord, RunRecord
-from harness.tasks.catalogue import FOREIGN
+from harness.tasks.info import FOREIGN
 
 FILTER = "none"
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from harness.cli import method_listing as listing
-from harness.cli.method_listing import describe_arms, describe_methods, missing
+from harness.cli.method_listing import describe, missing
 from harness.methods import METHODS
 from harness.methods.llmlingua.method import LlmLingua
 from harness.methods.rag import Rag
@@ -17,13 +17,15 @@ from harness.methods.rag import Rag
 
 def test_methods_and_arms_are_described() -> None:
     """Every method with its knobs, budget and arms; JSON can carry it."""
-    methods = describe_methods()
+    found = describe()
+    methods, arms = found["methods"], found["arms"]
     assert [m["name"] for m in methods] == list(METHODS)
+    assert {row["from"] for row in (*methods, *arms)} == {"built in"}
+    assert found["broken"] == []
     by_name = {m["name"]: m for m in json.loads(json.dumps(methods))}
     assert by_name["snapkv"]["improves_ttft"] is False
     assert by_name["rag"]["options"]["order"] == "original"
     assert {"rag-bm25", "rag-bm25-relevance"} <= set(by_name["rag"]["arms"])
-    arms = describe_arms()
     assert {m["method"] for m in arms} == set(METHODS)
     facts = {"needs", "improves_ttft", "budget_kind", "options", "available", "reason"}
     assert all(facts <= set(arm) for arm in arms)
@@ -47,8 +49,7 @@ def test_a_missing_model_is_named() -> None:
 def test_listing_loads_no_model_library() -> None:
     """The list is there at once: torch and transformers stay unimported."""
     code = (
-        "import sys; from harness.cli.method_listing import describe_methods, describe_arms; "
-        "describe_methods(); describe_arms(); "
+        "import sys; from harness.cli.method_listing import describe; describe(); "
         "sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'vllm')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,7 +7,7 @@ import pytest
 from harness.errors import ConfigError
 from harness.methods import METHODS
 from harness.methods.specprefill.method import SpecPrefill
-from harness.run.arms import expand_arms, method_names, parse_overrides
+from harness.run.arms import asked_arms, expand_arms, parse_overrides
 from harness.run.config import RunConfig
 
 
@@ -84,7 +84,7 @@ def test_an_override_of_no_arm_is_refused() -> None:
 
 def test_all_names_every_method() -> None:
     """``--method all`` is the registry, in its order, with retrieval in both orders."""
-    names = method_names(["all"])
+    names = asked_arms(["all"])
     assert [name for name in names if name in METHODS] == list(METHODS)
     assert set(names) - set(METHODS) == {"rag-bm25-relevance"}
     orders = {
@@ -94,7 +94,7 @@ def test_all_names_every_method() -> None:
     }
     assert orders == {"rag-k10": "original", "rag-bm25-relevance-k10": "relevance"}
     with pytest.raises(ConfigError, match="stands alone"):
-        method_names(["all", "full"])
+        asked_arms(["all", "full"])
 
 
 def test_every_method_of_the_registry_expands() -> None:

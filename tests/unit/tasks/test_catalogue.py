@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from harness.cli.tasks import app
 from harness.errors import ConfigError, DataError
-from harness.tasks.catalogue import FOREIGN, list_tasks, require_data, resolve
+from harness.tasks.catalogue import list_tasks, require_data, resolve
+from harness.tasks.info import FOREIGN
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,8 @@ def test_json_has_the_promised_keys() -> None:
     done = CliRunner().invoke(app, ["--json"], standalone_mode=False)
     tasks = json.loads(done.stdout)["tasks"]
     assert len(tasks) == 52
-    assert all(set(t) == {"name", "group", "category", "metric", "ready", "needs"} for t in tasks)
+    keys = {"name", "group", "category", "metric", "ready", "needs", "from"}
+    assert all(set(t) == keys for t in tasks)
     ready = {t["name"] for t in tasks if t["ready"]}
     assert {"ruler_niah_single_2", "multidoc_fiction"} <= ready
     assert not ready & {"ruler_qa_1", "longbench_hotpotqa"}

@@ -115,7 +115,7 @@ def test_prompts_are_the_official_ones(smollm2: Tokenizer, tmp_path: Path) -> No
 
 def test_every_prompt_is_pinned() -> None:
     """All 21 prompts together have the digest of the official file's texts."""
-    from harness.tasks.catalogue import read_yaml
+    from harness.tasks.info import read_yaml
 
     tasks = {t.name: t.path for t in list_tasks() if t.group == "longbench"}
     texts = [read_yaml(tasks[f"longbench_{name}"])["doc_to_text"] for name in LIMITS]

@@ -14,12 +14,13 @@ from samples import sample
 
 from harness.errors import DataError
 from harness.models.tokenizer import Tokenizer
-from harness.tasks.catalogue import from_file, resolve
+from harness.tasks.catalogue import resolve
 from harness.tasks.data.importing import import_path
 from harness.tasks.data.invented import World
 from harness.tasks.data.words import all_words
 from harness.tasks.documents import Document, at_depth
 from harness.tasks.examples import TaskExamples, load_examples
+from harness.tasks.info import from_file
 from harness.tasks.scoring.text import english_tokens
 
 WORDS = frozenset(word.lower() for word in all_words())
