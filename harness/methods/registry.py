@@ -60,18 +60,17 @@ def method_class(name: str) -> type[Method]:
     offer = the_offer(name, offers(GROUP))
     if offer is None:
         raise ConfigError(f"no method {name!r}{nearest(name, method_names())}")
-    cls = _checked(load(offer.reference, str(offer)), str(offer))
-    if cls.name != offer.name:
-        raise ConfigError(f"{offer}: the class calls itself {cls.name!r}; give both one name")
-    return cls
+    return _offered_class(offer)
 
 
 def outside_methods() -> tuple[list[Offer], list[Broken]]:
     """Methods that installed packages offer, and the offers that cannot be used."""
     good, broken = [], []
-    for offer in offers(GROUP):
+    found = offers(GROUP)
+    for offer in found:
         try:
-            method_class(offer.name)
+            the_offer(offer.name, found)
+            _offered_class(offer)
             good.append(offer)
         except ConfigError as error:
             broken.append(Broken(offer.name, offer.origin, str(error)))
@@ -103,6 +102,15 @@ def outside_code(method: Method, spec: EngineSpec) -> Mapping[str, str]:
     named = {spec.prefill, spec.attention}
     modules |= {name.partition(":")[0] for name in named if is_reference(name)}
     return {name: digest_of_module(name) for name in sorted(modules) if not _is_ours(name)}
+
+
+def _offered_class(offer: Offer) -> type[Method]:
+    cls = _checked(load(offer.reference, str(offer)), str(offer))
+    if offer.name in METHODS:
+        raise ConfigError(f"{offer}: the name {offer.name!r} is a built-in method's")
+    if cls.name != offer.name:
+        raise ConfigError(f"{offer}: the class calls itself {cls.name!r}; give both one name")
+    return cls
 
 
 def _is_ours(module: str) -> bool:

@@ -99,7 +99,7 @@ def _resume(folder: Path, plan: Plan, allow_mixed_code: bool) -> Store:
         now = plan.config.model_dump(mode="json")
         changed = [key for key in now if now[key] != run.config.get(key)]
         store.close()
-        what = ", ".join(changed) if changed else "an arm, the data or a model"
+        what = ", ".join(changed) if changed else "an arm, a model, data, or code of others"
         raise ConfigError(
             f"{folder} holds a run of another configuration ({what} differs): "
             "choose another --out, or repeat its own options to resume it"

@@ -1,0 +1,1 @@
+"""A method and a task for harness, from outside its repository."""

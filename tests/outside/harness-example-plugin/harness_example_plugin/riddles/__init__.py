@@ -1,0 +1,1 @@
+"""The task's folder, which the entry point names."""
