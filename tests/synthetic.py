@@ -46,7 +46,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Arm:
-    """An arm; ``loss`` and ``gain`` are chances that a right answer turns wrong, and back."""
+    """An arm; ``loss`` and ``gain`` are chances that a right answer turns wrong, and back.
+
+    ``given`` is the name that a user gave it; None: ``name`` without the keep rate and look-ahead
+    that a plan would have added.
+    """
 
     name: str = "specprefill"
     method: str = "specprefill"
@@ -64,6 +68,23 @@ class Arm:
     reason: str | None = None
     kernel: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    given: str | None = None
+
+    @property
+    def base(self) -> str:
+        """The name that the user gave."""
+        if self.given is not None:
+            return self.given
+        return self.name.replace(self._rate, "").replace(f"-lah{self.look_ahead}", "")
+
+    @property
+    def series(self) -> str:
+        """The name without its keep rate."""
+        return self.base + self.name.removeprefix(self.base).replace(self._rate, "")
+
+    @property
+    def _rate(self) -> str:
+        return "" if self.keep is None else f"-k{self.keep * 100:g}"
 
 
 FULL = Arm("full", "full", None, None, 0.0, 0.0, 1.0, budget_kind="none", improves_ttft=False)
@@ -173,9 +194,9 @@ def _cell(
         improves_ttft=arm.improves_ttft,
         reference_cell_id=None if arm is FULL else reference,
         identity={"arm": arm.name},
+        base=arm.base,
         pool=arm.name,
-        # As the plan names arms whose keep rate the run chose.
-        series=arm.name if arm.keep is None else arm.name.replace(f"-k{arm.keep * 100:g}", ""),
+        series=arm.series,
         status=arm.cell_status,
         reason=arm.reason,
     )

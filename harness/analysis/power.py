@@ -116,7 +116,7 @@ def pilots_of_run(store: Store) -> list[PilotData]:
 
     found = [
         PilotData(
-            d.setting.first.group, d.setting.task, d.setting.length, d.setting.arm,
+            d.cell.first.group, d.cell.task, d.cell.length, d.cell.arm,
             d.values, d.clusters,
         )
         for d in paired_differences(store)

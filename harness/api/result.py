@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from harness.analysis.gate.report import GateReport
-    from harness.analysis.summary import RunSummary
     from harness.schema.records import RunRecord
+    from harness.schema.rows import RunSummary
 
 
 def load(path: str | PathLike[str]) -> Run:

@@ -41,7 +41,7 @@ def calibrate(  # noqa: PLR0917  (Typer passes options by name)
     """
     from harness.analysis.calibrate.choose import Goal
     from harness.analysis.calibrate.choose import calibrate as choose
-    from harness.analysis.calibrate.ladder import read_ladder
+    from harness.analysis.calibrate.keep_rates import read_keep_rates
     from harness.analysis.calibrate.render import as_text, to_json
     from harness.run.runs import find_run
     from harness.run.store import Store
@@ -49,7 +49,7 @@ def calibrate(  # noqa: PLR0917  (Typer passes options by name)
     goal = Goal(margin, speed_up, ttft_target, every_task, split_seed)
     tasks = None if task is None else task.split(",")
     with Store.open(find_run(run)) as store:
-        found = choose(read_ladder(store, arm, tasks, length), goal)
+        found = choose(read_keep_rates(store, arm, tasks, length), goal)
     if as_json:
         typer.echo(json.dumps(to_json(found), ensure_ascii=False, allow_nan=False))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ def run_and_report(
             announce=announce,
         )
         if json_output:
-            print(json.dumps(run.to_json(), ensure_ascii=False, allow_nan=False), file=result)
+            print(run.summary.dumps(), file=result)
         else:
             _print_table(run, result)
     if run.failed:
@@ -73,7 +72,7 @@ def _print_table(run: Run, stream: TextIO) -> None:
     note = run.record.models.get("note")
     if note:
         console.print(f"Note: {note}.", markup=False, highlight=False)
-    render_table(run.to_json(), console)
+    render_table(run.summary, console)
     console.print(f"Run written to {run.path}", markup=False, highlight=False)
 
 

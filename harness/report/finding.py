@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.analysis.floor import FLOOR_MEANS
 from harness.report import formats
-from harness.report.rows import Estimate, Row
 from harness.report.source import Report
 from harness.schema.receipts import REFERENCE_KERNEL
+from harness.schema.rows import Interval, Row
 
 MAX_MORE = 8
 
@@ -28,12 +29,12 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The lead sentences with their figures, the other arms in short, and what was left out."""
+    """The lead sentences with their figures, the other arms in short, and the floor tasks."""
 
     quality: str
     latency: str | None
     more: tuple[str, ...]
-    left_out: tuple[str, ...]
+    floors: tuple[str, ...]
     tiles: tuple[Tile, ...] = ()
 
 
@@ -41,9 +42,9 @@ def find(report: Report) -> Finding:
     """Put the report's headline into words."""
     candidates = [row for row in report.headline_rows if not row.is_reference and not row.floor]
     compared = [row for row in candidates if row.delta is not None and row.delta.value is not None]
-    left_out = tuple(_left_out(report.rows))
+    floors = tuple(_floors(report.rows))
     if not compared:
-        return Finding(_nothing_compared(report.rows, candidates), None, (), left_out)
+        return Finding(_nothing_compared(report.rows, candidates), None, (), floors)
     lead = next((row for row in compared if row.method == "specprefill"), compared[0])
     others = [row for row in compared if row is not lead]
     more = [_short(row) for row in others[:MAX_MORE]]
@@ -53,7 +54,7 @@ def find(report: Report) -> Finding:
         _quality(lead, reference_of(lead, report.rows)),
         _latency(lead, reference_of(lead, report.rows), report.models_of(lead)),
         tuple(more),
-        left_out,
+        floors,
         tuple(_tiles(lead)),
     )
 
@@ -65,9 +66,7 @@ def reference_of(row: Row, rows: Iterable[Row]) -> Row | None:
 
 
 def _place(row: Row) -> tuple[object, ...]:
-    # An arm on another engine than the run's carries its name: "minference@hf".
-    engine = row.arm.partition("@")[2]
-    return row.run, row.task, row.length, row.seed, row.level, engine
+    return row.run, row.task, row.length, row.seed, row.level, row.engine, row.dtype
 
 
 def _quality(row: Row, reference: Row | None) -> str:
@@ -79,11 +78,23 @@ def _quality(row: Row, reference: Row | None) -> str:
         against = f" where full prefill scored {formats.score(reference.score)}"
     return (
         f"{formats.arm_label(row)}{kept} scored {formats.score(row.score)}{against} on "
-        f"{_where(row)} (n = {row.n}): {_difference(row.delta)}."
+        f"{_where(row)} (n = {row.n}): {_difference(row.delta)}.{_beside(row)}"
     )
 
 
-def _difference(delta: Estimate | None) -> str:
+def _beside(row: Row) -> str:
+    """Say the same of the tasks that the model can do, where a pooled row holds others too."""
+    part = row.without_floor
+    if part is None:
+        return ""
+    (label, _), *_ = formats.beside(row)
+    return (
+        f" {label[:1].upper()}{label[1:]} ({', '.join(part.left_out)}) it scored "
+        f"{formats.score(part.score)} (n = {part.n}): {_difference(part.delta)}."
+    )
+
+
+def _difference(delta: Interval | None) -> str:
     if delta is None or delta.value is None:
         return "not compared"
     if delta.bounds is None:
@@ -99,14 +110,13 @@ def _difference(delta: Estimate | None) -> str:
 
 
 def _latency(row: Row, reference: Row | None, models: str) -> str | None:
-    speedup = row.speedup
+    speedup = row.ttft_speedup
     if speedup is None or speedup.value is None:
         return None
     medians = ""
-    if row.ttft_s is not None and reference is not None and reference.ttft_s is not None:
-        medians = (
-            f", median {formats.seconds(row.ttft_s)} against {formats.seconds(reference.ttft_s)}"
-        )
+    full = None if reference is None else reference.ttft_s.median
+    if row.ttft_s.median is not None and full is not None:
+        medians = f", median {formats.seconds(row.ttft_s.median)} against {formats.seconds(full)}"
     at = "" if row.length is None else f" at {row.length:,} tokens"
     kernel = f", with a {REFERENCE_KERNEL}" if row.has_reference_kernel else ""
     return (
@@ -121,14 +131,14 @@ def _tiles(row: Row) -> Iterable[Tile]:
         yield Tile("of the prompt kept", f"{100 * row.keep_achieved:.1f} %", asked)
     for name, figure, estimate, digits in (
         ("score against full prefill", formats.delta(row.delta), row.delta, 3),
-        ("TTFT speed-up", formats.ratio(row.speedup), row.speedup, 2),
+        ("TTFT speed-up", formats.ratio(row.ttft_speedup), row.ttft_speedup, 2),
     ):
         if estimate is not None and estimate.value is not None:
             interval = formats.interval(estimate, with_sign=digits == 3, digits=digits)
             yield Tile(name, figure, interval or f"no interval: {estimate.reason}")
 
 
-def _sooner(speedup: Estimate) -> str:
+def _sooner(speedup: Interval) -> str:
     assert speedup.value is not None  # the caller has looked
     if speedup.bounds is None:
         within = f"no interval: {speedup.reason}" if speedup.reason else "no interval"
@@ -141,9 +151,9 @@ def _sooner(speedup: Estimate) -> str:
 
 def _short(row: Row) -> str:
     parts = [f"{formats.arm_label(row)} on {_where(row)}: {_difference(row.delta)}"]
-    if row.speedup is not None and row.speedup.value is not None:
+    if row.ttft_speedup is not None and row.ttft_speedup.value is not None:
         kernel = f" with a {REFERENCE_KERNEL}" if row.has_reference_kernel else ""
-        parts.append(f"TTFT{kernel} {_sooner(row.speedup)}")
+        parts.append(f"TTFT{kernel} {_sooner(row.ttft_speedup)}")
     return "; ".join(parts) + "."
 
 
@@ -158,8 +168,8 @@ def _nothing_compared(rows: Sequence[Row], candidates: Sequence[Row]) -> str:
         return "Full prefill alone was run; there is nothing to compare it with."
     if not candidates:
         return (
-            f"Nothing is concluded about {', '.join(arms)}: full prefill scores under 0.2 on every "
-            "task of this run."
+            f"Nothing is concluded about {', '.join(arms)}: {FLOOR_MEANS} on every task of this "
+            "run."
         )
     names = ", ".join(dict.fromkeys(formats.arm_label(row) for row in candidates))
     if any(row.is_reference for row in rows):
@@ -169,10 +179,12 @@ def _nothing_compared(rows: Sequence[Row], candidates: Sequence[Row]) -> str:
     return f"{names}: measured without a paired full prefill, so no difference is reported."
 
 
-def _left_out(rows: Iterable[Row]) -> Iterable[str]:
-    floored = dict.fromkeys(formats.task_label(row) for row in rows if row.floor and not row.pooled)
-    if floored:
+def _floors(rows: Sequence[Row]) -> Iterable[str]:
+    floors = dict.fromkeys(formats.task_label(row) for row in rows if row.floor and not row.pooled)
+    if floors:
+        pooled = any(row.pooled for row in rows)
+        also = " Averages hold floor tasks; those without them stand beside." if pooled else ""
         yield (
-            f"Left out, because full prefill scores under 0.2 there: {', '.join(floored)}. "
-            "A model that cannot do a task shows nothing about pruning."
+            f"Floor, because {FLOOR_MEANS} there: {', '.join(floors)}. A model that cannot do a "
+            f"task shows nothing about pruning.{also}"
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import overload
 
-from harness.report.rows import Estimate, Row
+from harness.schema.rows import CategoryMean, Interval, MeanWithout, Row, Without
 
 DASH = "–"
 MINUS = "−"  # U+2212: as wide as the plus sign
@@ -45,22 +46,22 @@ def seconds(value: float | None) -> str:
     return f"{value:.3f} s" if value < 1 else f"{value:.2f} s"
 
 
-def score(estimate: Estimate) -> str:
+def score(estimate: Interval) -> str:
     """A score's point estimate."""
     return number(estimate.value)
 
 
-def delta(estimate: Estimate | None) -> str:
+def delta(estimate: Interval | None) -> str:
     """A paired difference's point estimate, with its sign."""
     return DASH if estimate is None else signed(estimate.value)
 
 
-def ratio(estimate: Estimate | None) -> str:
+def ratio(estimate: Interval | None) -> str:
     """A speed-up's point estimate."""
     return DASH if estimate is None or estimate.value is None else f"{estimate.value:.2f}×"
 
 
-def interval(estimate: Estimate | None, *, with_sign: bool = False, digits: int = 3) -> str:
+def interval(estimate: Interval | None, *, with_sign: bool = False, digits: int = 3) -> str:
     """``[low, high]``; an empty string where there is no interval."""
     if estimate is None or estimate.bounds is None:
         return ""
@@ -87,6 +88,47 @@ def arm_label(row: Row) -> str:
     """Arm, with its seed in a seed's own row, and its run where several are shown."""
     label = f"{row.arm}, seed {row.seed}" if row.level == "seed" else row.arm
     return label if row.run is None else f"{label} [{row.run}]"
+
+
+def mean_label(mean: CategoryMean) -> str:
+    """``mean of 13 tasks @ 2,048``, with how a benchmark's own average weighs them."""
+    number = len(mean.tasks)
+    over = f"{number} task" if number == 1 else f"{number} tasks"
+    if mean.weighs == "categories":
+        over = f"{len(mean.categories)} categories ({over})"
+    name = f"mean of {over}" + (", floor" if mean.floor else "")
+    return name if mean.length is None else f"{name} @ {mean.length:,}"
+
+
+def mean_arm_label(mean: CategoryMean) -> str:
+    """Arm of a mean, with its run where several are shown."""
+    return mean.arm if mean.run is None else f"{mean.arm} [{mean.run}]"
+
+
+@overload
+def beside(of: Row) -> list[tuple[str, Without]]: ...
+@overload
+def beside(of: CategoryMean) -> list[tuple[str, MeanWithout]]: ...
+def beside(of: Row | CategoryMean) -> Sequence[tuple[str, Without | MeanWithout]]:
+    """What stands beside an average: the one without floor tasks, the one without counting ones.
+
+    Returns
+    -------
+    list
+        Pairs of a label (``without 2 floor tasks``) and the figures.
+    """
+    found = (("floor", of.without_floor), ("counting", of.without_counting))
+    return [(_without(kind, part.left_out), part) for kind, part in found if part is not None]
+
+
+def _without(kind: str, tasks: Sequence[str]) -> str:
+    return f"without {len(tasks)} {kind} {'task' if len(tasks) == 1 else 'tasks'}"
+
+
+def numbered(rows: Iterable[Row]) -> dict[str, int]:
+    """Distinct remarks of rows with their numbers: tables print each once, below."""
+    texts = dict.fromkeys(text for row in rows for text in row.remarks)
+    return {text: number for number, text in enumerate(texts, start=1)}
 
 
 def visible(text: str) -> str:

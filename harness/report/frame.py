@@ -1,21 +1,15 @@
-"""The summary's rows as a table of typed columns: what the CSV prints and Python hands out."""
+"""The summary's rows as a table of typed columns, for Python."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.report.rows import rows_of
-from harness.report.tables import COLUMNS, values
+from harness.report.columns import COLUMNS, KINDS, line
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from harness.analysis.summary import RunSummary
-
-_WHOLE = ("length", "seed", "look_ahead", "n", "ttft_requests")
-_TEXT = ("run", "level", "group", "category", "task", "arm", "method", "budget_kind", "status")
-_TRUTH = ("floor",)
-_LAST = ("remarks", "interval", "kernel")
+    from harness.schema.rows import RunSummary
 
 
 def frame(summary: RunSummary) -> pd.DataFrame:
@@ -25,10 +19,5 @@ def frame(summary: RunSummary) -> pd.DataFrame:
     """
     import pandas as pd
 
-    lines = [
-        [*values(row, summary.run), "jackknife", row.kernel] for row in rows_of(summary.to_json())
-    ]
-    table = pd.DataFrame(lines, columns=list(COLUMNS))
-    kinds = dict.fromkeys(COLUMNS, "Float64")
-    kinds |= dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys((*_TEXT, *_LAST), "string")
-    return table.astype(kinds | dict.fromkeys(_TRUTH, "bool"))
+    lines = [line(row, summary.run) for row in summary.arms]
+    return pd.DataFrame(lines, columns=list(COLUMNS)).astype(dict(KINDS))

@@ -12,6 +12,8 @@ import hashlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from harness.analysis.floor import FLOOR_MEANS
+from harness.analysis.summary.notes import silent_notice
 from harness.paths import package_or_checkout
 from harness.report import formats, paper
 from harness.report.figures import FIGURES
@@ -22,7 +24,6 @@ from harness.report.pages.categories import BAND_HEADERS, band_rows, sections
 from harness.report.pages.methods import method_rows
 from harness.report.pages.provenance import provenance
 from harness.report.pages.receipts import receipt_rows
-from harness.report.rows import remarks, silent_notice
 from harness.report.source import Report
 from harness.run.provenance import version
 
@@ -66,12 +67,13 @@ def render_html(report: Report) -> str:
         notice=silent_notice(report.rows),
         finding=find(report),
         rows=report.rows,
-        sections=sections(report.rows),
+        sections=sections(report),
         bands=band_rows(report.rows),
         band_headers=BAND_HEADERS,
         arms=[_pair(arm) for arm in pairs],
         tasks=[_pair(task) for task in dict.fromkeys(row.task for row in report.rows)],
-        remarks=remarks(report.rows),
+        remarks=list(formats.numbered(report.rows)),
+        floor_means=FLOOR_MEANS,
         figures=[_safe(import_module(module).draw(report)) for module in FIGURES.values()],
         receipts=receipt_rows(report),
         methods=method_rows(report),
@@ -85,7 +87,7 @@ def render_html(report: Report) -> str:
 def title(report: Report) -> str:
     """``specprefill-k10-lah8 against full prefill · ruler``, shortened where there are many."""
     arms = dict.fromkeys(row.arm for row in report.rows if not row.is_reference)
-    groups = dict.fromkeys(row.group or row.task for row in report.rows)
+    groups = dict.fromkeys(row.group for row in report.rows)
     tasks = dict.fromkeys(row.task for row in report.rows if not row.pooled)
     against = " against full prefill" if any(row.is_reference for row in report.rows) else ""
     what = _some(list(arms)) if arms else "full prefill"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from harness.analysis.summary.notes import silent_notice
 from harness.report import formats, paper
 from harness.report.finding import find
-from harness.report.pages.categories import BAND_HEADERS, Mean, Section, band_rows, sections
+from harness.report.pages.categories import BAND_HEADERS, Section, band_rows, sections
 from harness.report.pages.provenance import provenance
-from harness.report.rows import Estimate, Row, remarks, silent_notice
 from harness.report.source import Report
+from harness.schema.rows import CategoryMean, Interval, MeanWithout, Row, Without
 
 HEADERS = ("task", "arm", "n", "keep", "score", "Δ to full", "TTFT", "speed-up", "receipts")
 _PROVENANCE = ("run", "commit", "machine: class", "machine: cpu", "software: vllm", "data seeds")
@@ -42,12 +43,12 @@ def _lines(report: Report) -> Iterator[str]:
         yield ""
         yield escape(finding.latency)
     notice = silent_notice(report.rows)
-    for sentence in (*report.model_notes, *((f"{notice}.",) if notice else ()), *finding.left_out):
+    for sentence in (*report.model_notes, *((f"{notice}.",) if notice else ()), *finding.floors):
         yield ""
         yield f"> {escape(sentence)}"
     yield ""
-    marks = {text: number for number, text in enumerate(remarks(report.rows), start=1)}
-    body = (line for section in sections(report.rows) for line in _section(section, marks))
+    marks = formats.numbered(report.rows)
+    body = (line for section in sections(report) for line in _section(section, marks))
     yield from table(HEADERS, body)
     yield ""
     yield (
@@ -73,8 +74,10 @@ def _section(section: Section, marks: Mapping[str, int]) -> Iterator[list[str]]:
     yield [f"**{escape(section.title)}**", *[""] * (len(HEADERS) - 1)]
     for row in section.rows:
         yield _row(row, marks)
+        yield from (_row_beside(row, *part) for part in formats.beside(row))
     for mean in section.means:
         yield _mean(mean)
+        yield from (_mean_beside(mean, *part) for part in formats.beside(mean))
 
 
 def _row(row: Row, marks: Mapping[str, int]) -> list[str]:
@@ -86,21 +89,36 @@ def _row(row: Row, marks: Mapping[str, int]) -> list[str]:
         formats.keep(row),
         _figure(formats.score(row.score), row.score),
         _figure(formats.delta(row.delta), row.delta, with_sign=True),
-        formats.seconds(row.ttft_s),
-        _figure(formats.ratio(row.speedup), row.speedup, digits=2),
+        formats.seconds(row.ttft_s.median),
+        _figure(formats.ratio(row.ttft_speedup), row.ttft_speedup, digits=2),
         escape(formats.statuses(row.status)),
     ]
 
 
-def _mean(mean: Mean) -> list[str]:
-    at = "" if mean.length is None else f" @ {mean.length:,}"
-    arm = mean.arm if mean.run is None else f"{mean.arm} [{mean.run}]"
-    score, delta = formats.number(mean.score), formats.signed(mean.delta)
-    return [f"*mean of {mean.tasks} tasks{at}*", escape(arm), "", "", score, delta, "", "", ""]
+def _mean(mean: CategoryMean) -> list[str]:
+    label, arm = f"*{formats.mean_label(mean)}*", escape(formats.mean_arm_label(mean))
+    figures = [formats.number(mean.score), formats.signed(mean.delta)]
+    lacking = f"no score on {', '.join(mean.left_out)}" if mean.left_out else ""
+    return [label, arm, "", "", *figures, "", "", escape(lacking)]
+
+
+def _row_beside(row: Row, label: str, part: Without) -> list[str]:
+    figures = [
+        _figure(formats.score(part.score), part.score),
+        _figure(formats.delta(part.delta), part.delta, with_sign=True),
+    ]
+    arm, tasks = escape(formats.arm_label(row)), escape(", ".join(part.left_out))
+    return [f"*{label}*", arm, str(part.n), "", *figures, "", "", tasks]
+
+
+def _mean_beside(mean: CategoryMean, label: str, part: MeanWithout) -> list[str]:
+    figures = [formats.number(part.score), formats.signed(part.delta)]
+    arm, tasks = escape(formats.mean_arm_label(mean)), escape(", ".join(part.left_out))
+    return [f"*{label}*", arm, "", "", *figures, "", "", tasks]
 
 
 def _figure(
-    text: str, estimate: Estimate | None, *, with_sign: bool = False, digits: int = 3
+    text: str, estimate: Interval | None, *, with_sign: bool = False, digits: int = 3
 ) -> str:
     interval = formats.interval(estimate, with_sign=with_sign, digits=digits)
     return f"{text} {interval}".rstrip().replace("[", r"\[").replace("]", r"\]")

@@ -30,8 +30,8 @@ def as_html(name: str) -> str:
                 formats.keep(row),
                 f"{formats.score(row.score)} {formats.interval(row.score)}",
                 f"{formats.delta(row.delta)} {formats.interval(row.delta, with_sign=True)}",
-                formats.seconds(row.ttft_s),
-                f"{formats.ratio(row.speedup)} {formats.interval(row.speedup, digits=2)}",
+                formats.seconds(row.ttft_s.median),
+                f"{formats.ratio(row.ttft_speedup)} {formats.interval(row.ttft_speedup, digits=2)}",
             )
             for row in report.headline_rows
         ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.report import formats
-from harness.report.rows import Row
+from harness.schema.rows import Row
 
 MAX_PANELS = 12
 """More small charts than this are no longer compared by eye; the table has every row."""

@@ -8,15 +8,14 @@ they stand side by side for the reader to see whether the pattern is the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from statistics import fmean
 from typing import Any
 
 from harness.report import formats
-from harness.report.rows import Row
 from harness.report.source import Report
+from harness.schema.rows import CategoryMean, Row
 
 LONGBENCH_METHODS = {
     "specprefill": "specprefill",
@@ -30,13 +29,13 @@ LONGBENCH_METHODS = {
 _BY_ASKED_RATE = frozenset({"specprefill", "llmlingua2"})
 """Methods whose keep rates in the paper are asked ones; RAG's are achieved, MInference has none."""
 
-RULER_PARTS: Mapping[str, Callable[[str], bool]] = {
-    "niah": lambda task: "_niah_" in task,
-    "vt": lambda task: task.endswith("_vt"),
-    "qa": lambda task: "_qa_" in task,
-    "aggregation": lambda task: task.endswith(("_cwe", "_fwe")),
+RULER_PARTS = {
+    "niah": "retrieval",
+    "vt": "tracking",
+    "qa": "question_answering",
+    "aggregation": "aggregation",
 }
-"""Part of the paper's RULER table → which of our tasks it holds."""
+"""Part of the paper's RULER table → category of our tasks."""
 
 RULER_KEEP = 0.1
 """The paper gives RULER at 10 % only."""
@@ -69,10 +68,9 @@ def load_tables() -> dict[str, Any]:
 def compare(report: Report) -> PaperComparison:
     """Put the published figures of the run's benchmarks beside its own."""
     published = load_tables()
-    rows = [row for row in report.rows if row.level == "task"]
     made = (
-        ("LongBench by category, score × 100", _LONGBENCH, _longbench(rows, published)),
-        ("RULER by part at 10 % keep, score × 100", _RULER, _ruler(rows, published)),
+        ("LongBench by category, score × 100", _LONGBENCH, _longbench(report, published)),
+        ("RULER by part at 10 % keep, score × 100", _RULER, _ruler(report, published)),
         ("TTFT speed-up over full prefill", _TTFT, _ttft(report.headline_rows, published)),
     )
     tables = [PaperTable(name, headers, tuple(body)) for name, headers, body in made]
@@ -99,10 +97,9 @@ _RULER = ("part", "arm here", "length here", "paper's length", *_SIDES)
 _TTFT = ("arm here", "keep, %", "paper (405B FP8)", "here", "95 % interval", "measured on")
 
 
-def _longbench(rows: Sequence[Row], published: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _longbench(report: Report, published: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     table = published["longbench_70b"]
-    own = [row for row in rows if row.group in {"longbench", "longbench_e"}]
-    for row in _arms(own):
+    for row in _arms(report.rows, "longbench", "longbench_e"):
         key = LONGBENCH_METHODS.get(row.method)
         if key is None:
             continue
@@ -112,33 +109,50 @@ def _longbench(rows: Sequence[Row], published: Mapping[str, Any]) -> Iterator[tu
         if key in _BY_ASKED_RATE and nearest[0] != percent:
             continue  # the paper has no such keep rate
         for column, category in list(enumerate(table["columns"]))[1:-1]:
-            here = _here([r for r in own if r.category == category], row)
+            here = _here(report.means, row, category)
             if here is not None:
                 sides = _sides(table["full"][column], nearest[column])
-                yield category, row.arm, f"{percent:.4g}", f"{nearest[0]:g}", *sides, *here
+                yield (
+                    category,
+                    formats.arm_label(row),
+                    f"{percent:.4g}",
+                    f"{nearest[0]:g}",
+                    *sides,
+                    *here,
+                )
 
 
-def _ruler(rows: Sequence[Row], published: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _ruler(report: Report, published: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     table = published["ruler_70b"]
     columns = {name: number for number, name in enumerate(table["columns"])}
-    own = [row for row in rows if row.group == "ruler"]
-    for row in _arms(own):
+    for row in _arms(report.rows, "ruler"):
         if row.method != "specprefill" or row.keep_requested != RULER_KEEP or row.length is None:
             continue
         length = row.length
         line = min(table["rows"], key=lambda published: abs(published[0] - length))
-        for part, holds in RULER_PARTS.items():
-            here = _here([r for r in own if holds(r.task)], row)
+        for part, category in RULER_PARTS.items():
+            here = _here(report.means, row, category)
             if here is not None:
                 full, arm = line[columns[f"{part}_full"]], line[columns[f"{part}_keep10"]]
-                yield part, row.arm, f"{length:,}", f"{line[0]:,}", *_sides(full, arm), *here
+                yield (
+                    part,
+                    formats.arm_label(row),
+                    f"{length:,}",
+                    f"{line[0]:,}",
+                    *_sides(full, arm),
+                    *here,
+                )
 
 
 def _ttft(rows: Sequence[Row], published: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     table = published["ttft_speedup_405b_fp8"]
     ratios = dict(zip(table["keep_percent"], table["ratio"], strict=True))
     for row in rows:
-        if row.method != "specprefill" or row.speedup is None or row.speedup.value is None:
+        if (
+            row.method != "specprefill"
+            or row.ttft_speedup is None
+            or row.ttft_speedup.value is None
+        ):
             continue
         percent = round(100 * (row.keep_requested or 0), 6)
         ratio = ratios.get(percent)
@@ -146,30 +160,55 @@ def _ttft(rows: Sequence[Row], published: Mapping[str, Any]) -> Iterator[tuple[s
             formats.arm_label(row),
             f"{percent:g}",
             formats.DASH if ratio is None else f"{ratio:.2f}×",
-            formats.ratio(row.speedup),
-            formats.interval(row.speedup, digits=2) or formats.DASH,
+            formats.ratio(row.ttft_speedup),
+            formats.interval(row.ttft_speedup, digits=2) or formats.DASH,
             formats.task_label(row),
         )
 
 
-def _arms(rows: Sequence[Row]) -> list[Row]:
-    """One row for each pruning arm, length and run."""
-    seen = {(row.arm, row.length, row.run): row for row in reversed(rows) if not row.is_reference}
-    return list(seen.values())[::-1]
+def _arms(rows: Sequence[Row], *groups: str) -> list[Row]:
+    """One task row for each pruning arm, group, length and run."""
+    seen: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        if row.level == "task" and row.group in groups and not row.is_reference:
+            seen.setdefault((row.arm, row.group, row.length, row.run), row)
+    return list(seen.values())
 
 
-def _here(rows: Sequence[Row], arm: Row) -> tuple[str, str, str, str] | None:
-    """Full, arm, difference and task count of some tasks; None where the arm ran none of them."""
-    place = [r for r in rows if (r.length, r.run) == (arm.length, arm.run)]
-    mine = {r.task: r.score.value for r in place if r.arm == arm.arm and r.score.value is not None}
-    full = {r.task: r.score.value for r in place if r.is_reference and r.score.value is not None}
-    if not mine:
+def _here(
+    means: Sequence[CategoryMean], arm: Row, category: str
+) -> tuple[str, str, str, str] | None:
+    """Full, arm, difference and task count of a category; None where the arm ran none of it."""
+    place = (arm.group, category, arm.length, arm.run)
+    found = [m for m in means if (m.group, m.category, m.length, m.run) == place]
+    mine = next((m for m in found if m.arm == arm.arm), None)
+    if mine is None:
         return None
-    score = 100 * fmean(mine.values())
-    if set(full) != set(mine):
-        return formats.DASH, formats.number(score, 2), formats.DASH, str(len(mine))
-    reference = 100 * fmean(full.values())
-    return (*_sides(reference, score), str(len(mine)))
+    full = next((m for m in found if m.method == "full" and m.engine == arm.engine), None)
+    reference = None if full is None else full.score
+    return (
+        formats.number(_percent(reference), 2),
+        formats.number(_percent(mine.score), 2),
+        formats.signed(_percent(mine.delta), 2),
+        _tasks(mine),
+    )
+
+
+def _tasks(mean: CategoryMean) -> str:
+    """How many tasks a mean is over; what it is without those that the model cannot do."""
+    number = str(len(mean.tasks))
+    if mean.left_out:
+        return f"{number}, no score on {', '.join(mean.left_out)}"
+    if mean.without_floor is None:
+        return f"{number}, floor" if mean.floor else number
+    names, rest = ", ".join(mean.floor_tasks), mean.without_floor
+    change = "" if rest.delta is None else f", Δ {formats.signed(_percent(rest.delta), 2)}"
+    score = formats.number(_percent(rest.score), 2)
+    return f"{number}; {score}{change} without {len(mean.floor_tasks)} floor ({names})"
+
+
+def _percent(score: float | None) -> float | None:
+    return None if score is None else 100 * score
 
 
 def _sides(full: float, arm: float) -> tuple[str, str, str]:

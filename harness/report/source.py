@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import StoreError
-from harness.report.rows import Row, rows_of
 from harness.run.runs import find_run
 from harness.run.store import Store
 from harness.schema.records import CellRecord, RunRecord
+from harness.schema.rows import CategoryMean, Row, RunSummary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +47,6 @@ class RunView:
 
     Attributes
     ----------
-    summary
-        JSON object of :func:`harness.analysis.summary.summarize`.
     label
         The run's id where several are reported together, else None.
     """
@@ -56,13 +54,18 @@ class RunView:
     store: Store
     record: RunRecord
     cells: tuple[CellRecord, ...]
-    summary: Mapping[str, Any]
+    summary: RunSummary
     label: str | None = None
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The summary's rows."""
-        return rows_of(self.summary, self.label)
+        """The summary's rows, with the run's label."""
+        return [row.model_copy(update={"run": self.label}) for row in self.summary.arms]
+
+    @cached_property
+    def means(self) -> list[CategoryMean]:
+        """The summary's means over tasks, with the run's label."""
+        return [mean.model_copy(update={"run": self.label}) for mean in self.summary.categories]
 
     @cached_property
     def models(self) -> str:
@@ -96,6 +99,11 @@ class Report:
     def rows(self) -> list[Row]:
         """Rows of every run, in order."""
         return [row for run in self.runs for row in run.rows]
+
+    @cached_property
+    def means(self) -> list[CategoryMean]:
+        """Means over tasks of every run, in order."""
+        return [mean for run in self.runs for mean in run.means]
 
     @cached_property
     def headline_rows(self) -> list[Row]:
@@ -169,8 +177,8 @@ def open_report(
             if any(view.record.run_id == record.run_id for view in views):
                 raise StoreError(f"run {record.run_id} is named twice")
             label = record.run_id if len(paths) > 1 else None
-            summary = summarize(store, bca_seed=bca_seed).to_json()
-            if not any(entry["n"] for entry in summary["arms"]):
+            summary = summarize(store, bca_seed=bca_seed)
+            if not any(row.n for row in summary.arms):
                 raise StoreError(
                     f"{path} holds no finished example: run its command again to resume it "
                     f"({record.command})"

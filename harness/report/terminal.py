@@ -7,12 +7,13 @@ everywhere: names and reasons come from files and models and are never read as m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from harness.analysis.summary.notes import TOO_FEW, silent_notice
 from harness.report import formats
-from harness.report.rows import TOO_FEW, Estimate, Row, remarks, rows_of, silent_notice
+from harness.schema.rows import CategoryMean, Interval, Row, RunSummary, Without
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,75 +30,66 @@ _RIGHT = frozenset({"n", "TTFT"})
 _FOLDED = frozenset({"task and arm", "status"})
 
 
-def render_table(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the summary of a run.
-
-    Parameters
-    ----------
-    summary
-        JSON object of :func:`harness.analysis.summary.summarize`, as ``harness run --json`` prints
-        it.
-    console
-        Where to print; its width chooses the layout.
-    """
-    rows = rows_of(summary)
+def render_table(summary: RunSummary, console: Console) -> None:
+    """Print the summary of a run; the console's width chooses the layout."""
+    rows = summary.arms
     notice = silent_notice(rows)
     if notice is not None:
         console.print(_text(f"! {notice}", "bold yellow"))
     if not rows:
         console.print(_text("no finished examples yet"))
         return
-    marks = {text: number for number, text in enumerate(remarks(rows), start=1)}
+    marks = formats.numbered(rows)
     if console.width >= MEDIUM:
         console.print(_table(rows, marks, "\n" if console.width < WIDE else " "))
     else:
         _print_blocks(rows, marks, console)
-    for line in category_lines(summary):
+    for line in category_lines(summary.categories):
         console.print(_text(line))
     console.print(_text(LEGEND, "dim"))
     for remark, number in marks.items():
         console.print(_text(f"({number}) {remark}", "dim"))
 
 
-def category_lines(summary: Mapping[str, Any]) -> list[str]:
-    """One line a category and length with each arm's mean, where a group has several categories.
+def category_lines(means: Sequence[CategoryMean]) -> list[str]:
+    """Two or three lines a category and length: each arm's mean, and those without some tasks.
 
-    An average over a benchmark never stands without these parts.
+    A category of one task is listed where its group has others: an average over a benchmark never
+    stands without its parts.
     """
-    means = summary.get("categories", [])
     spread: dict[str, set[str]] = {}
+    blocks: dict[tuple[str, str, int | None], list[CategoryMean]] = {}
     for mean in means:
-        spread.setdefault(mean["group"], set()).add(mean["category"])
+        spread.setdefault(mean.group, set()).add(mean.category)
+        blocks.setdefault((mean.group, mean.category, mean.length), []).append(mean)
     lines = []
-    for (group, category, length), block in groupby(
-        means_in_order(means), key=lambda m: (m["group"], m["category"], m["length"])
-    ):
-        if len(spread[group]) < 2:
-            continue
-        members = list(block)
-        arms = [f"{m['arm']} {_mean_and_delta(m)}" for m in members]
-        size = "" if length is None else f" @ {length:,}"
-        floor = ", floor" if members[0]["floor"] else ""
-        tasks, parts = len(members[0]["tasks"]), members[0].get("categories")
-        name = category.replace("_", " ")
-        unit = "task" if tasks == 1 else "tasks"
-        of = f"{tasks} {unit}" if parts is None else f"mean of {', '.join(parts)}".replace("_", " ")
-        lines.append(f"{group} {name}{size} ({of}{floor}): {'; '.join(arms)}")
-    return ["Mean by category:", *lines] if lines else []
+    for (group, category, _), members in blocks.items():
+        if len(spread[group]) > 1 or len(members[0].tasks) > 1:
+            name = f"{group} {category.replace('_', ' ')}"
+            lines += [f"{name}, {line}" for line in _mean_lines(members)]
+    return ["Averages over tasks:", *lines] if lines else []
 
 
-def means_in_order(means: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Means with the arms of one category and length side by side."""
-    order: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for mean in means:
-        key = (mean["group"], mean["category"], mean["length"])
-        order.setdefault(key, []).append(mean)
-    return [mean for members in order.values() for mean in members]
+def _mean_lines(members: Sequence[CategoryMean]) -> Iterator[str]:
+    """Lines of one category at one length, the arms side by side."""
+    arms = [
+        f"{mean.arm} {_figures(mean.score, mean.delta)}"
+        + (f" (no score on {', '.join(mean.left_out)})" if mean.left_out else "")
+        for mean in members
+    ]
+    yield f"{formats.mean_label(members[0])}: {'; '.join(arms)}"
+    beside: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for mean in members:
+        for label, part in formats.beside(mean):
+            figures = f"{mean.arm} {_figures(part.score, part.delta)}"
+            beside.setdefault((label, part.left_out), []).append(figures)
+    for (label, tasks), arms in beside.items():
+        yield f"{label} ({', '.join(tasks)}): {'; '.join(arms)}"
 
 
-def _mean_and_delta(mean: Mapping[str, Any]) -> str:
-    delta = mean["delta"]
-    return f"{mean['score']:.3f}" + ("" if delta is None else f" (Δ {delta:+.3f})")
+def _figures(score: float | None, delta: float | None) -> str:
+    text = formats.number(score)
+    return text if delta is None else f"{text} (Δ {formats.signed(delta)})"
 
 
 def _table(rows: Sequence[Row], marks: Mapping[str, int], joint: str) -> Table:
@@ -125,6 +117,8 @@ def _table(rows: Sequence[Row], marks: Mapping[str, int], joint: str) -> Table:
         for row in members:
             arm, *figures = _cells(row, marks, joint)
             table.add_row(*map(_text, (f"  {arm}", *figures)))
+            for name, part in formats.beside(row):
+                table.add_row(*map(_text, (f"    {name}", *_part_cells(part, joint))))
         table.add_section()
     return table
 
@@ -138,11 +132,16 @@ def _print_blocks(rows: Sequence[Row], marks: Mapping[str, int], console: Consol
             parts = [f"n {n} ({status})", f"keep {keep}", f"score {score}", f"TTFT {ttft}"]
             if row.delta is not None:
                 parts.insert(3, f"Δ to full {delta}")
-            if row.speedup is not None:
+            if row.ttft_speedup is not None:
                 parts.append(f"speed-up {speedup}")
             console.print(_text(f"  {arm}"))
             for line in _filled(parts, console.width - 4):
                 console.print(_text(f"    {line}"))
+            for name, part in formats.beside(row):
+                n, _, score, delta, *_ = _part_cells(part, " ")
+                console.print(_text(f"    {name} ({', '.join(part.left_out)}):"))
+                for line in _filled((f"n {n}", f"score {score}", f"Δ {delta}"), console.width - 6):
+                    console.print(_text(f"      {line}"))
 
 
 def _filled(parts: Sequence[str], width: int) -> list[str]:
@@ -165,14 +164,27 @@ def _cells(row: Row, marks: Mapping[str, int], joint: str) -> list[str]:
         formats.keep(row).replace(" ", joint, 1),
         _with_interval(formats.score(row.score), row.score, joint),
         _with_interval(formats.delta(row.delta), row.delta, joint, with_sign=True),
-        formats.seconds(row.ttft_s),
-        _with_interval(formats.ratio(row.speedup), row.speedup, joint, digits=2),
+        formats.seconds(row.ttft_s.median),
+        _with_interval(formats.ratio(row.ttft_speedup), row.ttft_speedup, joint, digits=2),
         formats.statuses(row.status),
     ]
 
 
+def _part_cells(part: Without, joint: str) -> list[str]:
+    """Figures of a pooled row without some of its tasks, under the row's own headers."""
+    return [
+        str(part.n),
+        "",
+        _with_interval(formats.score(part.score), part.score, joint),
+        _with_interval(formats.delta(part.delta), part.delta, joint, with_sign=True),
+        "",
+        "",
+        ", ".join(part.left_out),
+    ]
+
+
 def _with_interval(
-    figure: str, estimate: Estimate | None, joint: str, *, with_sign: bool = False, digits: int = 3
+    figure: str, estimate: Interval | None, joint: str, *, with_sign: bool = False, digits: int = 3
 ) -> str:
     interval = formats.interval(estimate, with_sign=with_sign, digits=digits)
     return f"{figure}{joint}{interval}" if interval else figure
@@ -181,7 +193,7 @@ def _with_interval(
 def _verdict(rows: Sequence[Row]) -> str:
     """Say beside a heading that none of its comparisons, or not every one, decides anything."""
     compared = [row for row in rows if row.delta is not None and row.delta.value is not None]
-    undecided = [row for row in compared if row.note and row.note.startswith(TOO_FEW)]
+    undecided = [row for row in compared if row.undecided]
     if not undecided:
         return ""
     if len(undecided) == len(compared):

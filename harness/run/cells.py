@@ -142,6 +142,7 @@ class CellBuilder:
             improves_ttft=method.improves_ttft,
             reference_cell_id=None,
             identity=identity,
+            base=arm.base,
             pool=arm.pool,
             series=arm.series,
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from harness.schema.records import ExampleRecord, LatencyRecord, QualityRecord
+from harness.schema.records import STAGES, ExampleRecord, LatencyRecord, QualityRecord
 
 RECEIPT_COLUMNS = (
     "status",
@@ -23,8 +23,6 @@ RECEIPT_COLUMNS = (
     "flops_share",
     "receipt",
 )
-STAGES = ("score", "select", "prefill", "other")
-
 COLUMNS: dict[str, tuple[str, ...]] = {
     "examples": (
         "example_id",
@@ -184,7 +182,7 @@ def from_row(table: str, row: Sequence[Any]) -> Any:
 def cell_fields(body: str) -> dict[str, Any]:
     """Fields of a cell's JSON; those that early stores lack are made of the ones they have."""
     fields: dict[str, Any] = json.loads(body)
-    if "series" not in fields:
+    if "base" not in fields:
         at = f"@{fields['engine']}"
         name = fields["arm"].removesuffix(at)
         end = at if name != fields["arm"] else ""
@@ -193,5 +191,6 @@ def cell_fields(body: str) -> dict[str, Any]:
         depth = f"-lah{look_ahead}" if stem.endswith(f"-lah{look_ahead}") else ""
         rate = "" if keep is None else f"-k{keep * 100:g}"
         fields["pool"] = stem + end
-        fields["series"] = stem.removesuffix(depth).removesuffix(rate) + depth + end
+        fields["base"] = stem.removesuffix(depth).removesuffix(rate)
+        fields["series"] = fields["base"] + depth + end
     return fields

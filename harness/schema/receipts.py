@@ -23,6 +23,10 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
+QUIET_STATUSES = frozenset({Status.ACTIVE, Status.KEPT_ALL})
+"""Statuses that need no notice; every other one means that a prompt was not pruned as asked."""
+
+
 class BudgetKind(StrEnum):
     """What a method's keep rate is a share of; rivals are compared within one kind (rule 5)."""
 

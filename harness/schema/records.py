@@ -15,6 +15,9 @@ from harness.schema.receipts import Receipt
 
 SCHEMA_VERSION = 1
 
+STAGES = ("score", "select", "prefill", "other")
+"""Stages of the time to first token, in the order in which they happen."""
+
 
 class CellStatus(StrEnum):
     """State of a cell: its pairs are complete only when ``done``."""
@@ -56,9 +59,9 @@ class CellRecord:
         Hash of the cell's resolved identity (DESIGN.md, rule 2).
     arm
         Display name, unique within (task, length, seed); ``method`` is the method's own name.
-    pool, series
-        The arm's name without the method seed that tells repetitions apart, and without the keep
-        rate as well (:class:`harness.schema.arm.Arm`).
+    base, pool, series
+        The arm's name as the user gave it, its name without the method seed that tells repetitions
+        apart, and without the keep rate as well (:class:`harness.schema.arm.Arm`).
     category
         The task's category (``retrieval``, ``single_doc_qa`` …).
     metric
@@ -92,6 +95,7 @@ class CellRecord:
     improves_ttft: bool
     reference_cell_id: str | None
     identity: Mapping[str, Any]
+    base: str
     pool: str
     series: str
     status: CellStatus = CellStatus.PENDING
@@ -179,7 +183,7 @@ class LatencyRecord:
     ttft_s
         Seconds from the arrival of the prompt's text at the method to the first token.
     stages_s
-        ``score``, ``select``, ``prefill``, ``other``; they add up to ``ttft_s``.
+        Seconds by stage (:data:`STAGES`); they add up to ``ttft_s``.
     tpot_s
         Mean seconds per later token; None where only one token was generated.
     """

@@ -30,6 +30,12 @@
     const data = cell.querySelector("data");
     return data ? Number(data.value) : null;
   };
+  // What stands beside a pooled row (its figures without some tasks) follows it.
+  const beside = (row) => {
+    const found = [];
+    for (let next = row.nextElementSibling; next?.classList.contains("beside"); next = next.nextElementSibling) found.push(next);
+    return found;
+  };
   const compare = (a, b, direction) => {
     if (a === null || b === null) return (a === null) - (b === null); // missing: always last
     return direction * (typeof a === "string" ? a.localeCompare(b) : a - b);
@@ -48,8 +54,8 @@
         const rows = all("tr[data-row]", body);
         const keyed = rows.map((row) => [valueOf(row, column, isText), row]);
         keyed.sort((x, y) => compare(x[0], y[0], ascending ? 1 : -1));
-        const end = body.querySelector("tr.mean");
-        for (const [, row] of keyed) body.insertBefore(row, end);
+        const end = body.querySelector("tr.mean:not(.beside)");
+        for (const [, row] of keyed) for (const moved of [row, ...beside(row)]) body.insertBefore(moved, end);
       }
     });
   });
@@ -76,9 +82,11 @@
       for (const body of table.tBodies) {
         const rows = all("tr[data-row]", body);
         const visible = rows.filter((row) => !row.hidden);
-        body.hidden = visible.length === 0;
-        // A mean over tasks says nothing beside a part of them.
-        all("tr.mean", body).forEach((row) => { row.hidden = visible.length !== rows.length; });
+        // A mean over tasks says nothing beside a part of them; a benchmark's is over every row.
+        const whole = rows.length ? visible.length === rows.length : shown === total;
+        body.hidden = rows.length ? visible.length === 0 : !whole;
+        all("tr.mean:not(.beside)", body).forEach((row) => { row.hidden = !whole; });
+        rows.forEach((row) => beside(row).forEach((part) => { part.hidden = row.hidden; }));
       }
     },
   );

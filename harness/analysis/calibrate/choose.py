@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.analysis.calibrate.ladder import Ladder, Rung
+from harness.analysis.calibrate.keep_rates import KeepRate, KeepRates
 from harness.analysis.calibrate.split import calibration_half
 from harness.analysis.stats.estimate import Estimate
 from harness.analysis.stats.jackknife import paired_difference
@@ -97,7 +97,7 @@ class Look:
 class Calibration:
     """Steps on the calibration half, the choice, and the one look at the held-out half."""
 
-    ladder: Ladder
+    rates: KeepRates
     goal: Goal
     steps: tuple[Look, ...]
     chosen: float | None
@@ -135,7 +135,7 @@ def passes(look: Look, goal: Goal) -> bool:
     return p is not None and p <= ALPHA
 
 
-def calibrate(ladder: Ladder, goal: Goal) -> Calibration:
+def calibrate(rates: KeepRates, goal: Goal) -> Calibration:
     """Choose a keep rate.
 
     Returns
@@ -144,20 +144,20 @@ def calibrate(ladder: Ladder, goal: Goal) -> Calibration:
         ``steps`` ends with the first failure: rates beyond it are never looked at. A failure on
         the held-out half is reported, and changes nothing.
     """
-    pairs = {(d.setting.task, c) for rung in ladder.rungs for d in rung.tasks for c in d.clusters}
+    pairs = {(d.cell.task, c) for rate in rates.rates for d in rate.tasks for c in d.clusters}
     half = calibration_half(pairs, goal.seed)
     everything = {cluster for _, cluster in pairs}
     steps: list[Look] = []
-    chosen: Rung | None = None
-    for rung in ladder.rungs if goal.margin is not None else reversed(ladder.rungs):
-        look = _look(rung, half, goal)
+    chosen: KeepRate | None = None
+    for rate in rates.rates if goal.margin is not None else reversed(rates.rates):
+        look = _look(rate, half, goal)
         steps.append(look)
         if not passes(look, goal):
             break
-        chosen = rung
+        chosen = rate
     held_out = None if chosen is None else _look(chosen, frozenset(everything - half), goal)
     return Calibration(
-        ladder,
+        rates,
         goal,
         tuple(steps),
         None if chosen is None else chosen.keep,
@@ -166,21 +166,21 @@ def calibrate(ladder: Ladder, goal: Goal) -> Calibration:
     )
 
 
-def _look(rung: Rung, half: frozenset[str], goal: Goal) -> Look:
+def _look(rate: KeepRate, half: frozenset[str], goal: Goal) -> Look:
     values, names, by_task = [], [], {}
-    for part in rung.tasks:
+    for part in rate.tasks:
         mine = np.array([cluster in half for cluster in part.clusters], bool)
         clusters = [c for c in part.clusters if c in half]
-        by_task[part.setting.task] = paired_difference(part.values[mine], clusters)
+        by_task[part.cell.task] = paired_difference(part.values[mine], clusters)
         values.append(part.values[mine])
         names += clusters
     quality = paired_difference(np.concatenate(values), names)
     tested = list(by_task.values()) if goal.every_task else [quality]
-    blocks = rung.blocks[rung.blocks["cluster"].isin(half)]
+    blocks = rate.blocks[rate.blocks["cluster"].isin(half)]
     logs = blocks[goal.column].to_numpy(float)
     return Look(
-        rung.keep,
-        rung.keep_achieved,
+        rate.keep,
+        rate.keep_achieved,
         quality,
         by_task,
         None if goal.margin is None else _worst_p(tested, goal.margin),

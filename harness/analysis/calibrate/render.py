@@ -15,15 +15,15 @@ from harness.analysis.stats.estimate import Estimate
 
 def to_json(found: Calibration) -> dict[str, Any]:
     """Return the object ``harness calibrate --json`` prints; every number is finite or None."""
-    goal, ladder = found.goal, found.ladder
+    goal, rates = found.goal, found.rates
     return {
-        "arm": ladder.name,
-        "length": ladder.length,
+        "arm": rates.name,
+        "length": rates.length,
         "goal": {name: getattr(goal, name) for name in Goal.__slots__},
         "alpha": ALPHA,
         "clusters": {"calibration": found.clusters[0], "held_out": found.clusters[1]},
-        "floor_tasks": list(ladder.floors),
-        "keeps": [rung.keep for rung in ladder.rungs],
+        "floor_tasks": list(rates.floors),
+        "keeps": [rate.keep for rate in rates.rates],
         "steps": [_step_json(step, goal) for step in found.steps],
         "chosen_keep": found.chosen,
         "held_out": None if found.held_out is None else _look_json(found.held_out, goal),
@@ -34,15 +34,15 @@ def to_json(found: Calibration) -> dict[str, Any]:
 
 def as_text(found: Calibration) -> str:
     """Return the steps, the choice, and what the held-out half says of it."""
-    goal, ladder = found.goal, found.ladder
-    where = ladder.name if ladder.length is None else f"{ladder.name} at {ladder.length} tokens"
+    goal, rates = found.goal, found.rates
+    where = rates.name if rates.length is None else f"{rates.name} at {rates.length} tokens"
     lines = [
         f"{where}: {found.clusters[0]} contexts calibrate, {found.clusters[1]} are held out "
         f"(split seed {goal.seed}); goal: {_goal_text(goal)}",
-        *(f"floor, left out: {task}" for task in ladder.floors),
+        *(f"floor, left out: {task}" for task in rates.floors),
         *(_step_text(step, goal) for step in found.steps),
     ]
-    untested = len(ladder.rungs) - len(found.steps)
+    untested = len(rates.rates) - len(found.steps)
     if untested:
         lines.append(f"  {untested} more keep rates were not looked at: the first failure stops")
     if found.held_out is None:

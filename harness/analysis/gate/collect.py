@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.analysis.gate.baseline import Baseline, Cell, Example, Timing
+from harness.analysis.summary.cells import PooledCell, pooled_cells
 from harness.analysis.summary.scores import RunScores
-from harness.analysis.summary.settings import Setting, settings_of
 from harness.analysis.summary.timing import RunTiming, bands, speed_up
 
 if TYPE_CHECKING:
@@ -29,21 +29,20 @@ def collect(store: Store) -> Baseline:
     """
     run = store.run()
     scores, timing, cells = RunScores(store), RunTiming(store), store.cells()
-    settings = settings_of(cells)
     return Baseline(
         run=run.run_id,
         commits=run.commits,
         machine_class=str(run.machine.get("class", "unknown")),
         models=json.loads(json.dumps(run.models)),
         sessions=tuple(dict.fromkeys(timing.frame["session"].astype(str))),
-        cells=tuple(_cell(setting, scores, timing, cells) for setting in settings),
+        cells=tuple(_cell(cell, scores, timing, cells) for cell in pooled_cells(cells)),
     )
 
 
 def _cell(
-    setting: Setting, scores: RunScores, timing: RunTiming, cells: Sequence[CellRecord]
+    cell: PooledCell, scores: RunScores, timing: RunTiming, cells: Sequence[CellRecord]
 ) -> Cell:
-    first, found, stopped = setting.first, scores.of(setting.cells), setting.stopped
+    first, found, stopped = cell.first, scores.of(cell.cells), cell.stopped
     order = np.argsort([str(i) for i in scores.example_ids[found.codes]], kind="stable")
     examples = tuple(
         Example(
@@ -58,14 +57,14 @@ def _cell(
         )
     )
     return Cell(
-        task=setting.task,
+        task=cell.task,
         group=first.group,
         category=first.category,
         metric=first.metric,
-        length=setting.length,
-        arm=setting.arm,
+        length=cell.length,
+        arm=cell.arm,
         method=first.method,
-        reference=setting.is_reference,
+        reference=cell.is_reference,
         keep=first.keep,
         look_ahead=first.look_ahead,
         options=dict(first.options),
@@ -74,27 +73,27 @@ def _cell(
         target=first.target,
         speculator=first.speculator,
         examples=examples,
-        ttft=_timing(setting, scores, timing, cells),
+        ttft=_timing(cell, scores, timing, cells),
         stopped=None if stopped is None else f"{stopped.status}: {stopped.reason or 'no reason'}",
     )
 
 
 def _timing(
-    setting: Setting, scores: RunScores, timing: RunTiming, cells: Sequence[CellRecord]
+    cell: PooledCell, scores: RunScores, timing: RunTiming, cells: Sequence[CellRecord]
 ) -> dict[str, Timing]:
     """Blocks by length; for full prefill the raw logs of the blocks it served in."""
     content = dict(zip(scores.example_ids, scores.content, strict=True))
-    if setting.is_reference:
-        own = {c.cell_id for c in setting.cells}
+    if cell.is_reference:
+        own = {c.cell_id for c in cell.cells}
         table = timing.blocks_of([c for c in cells if c.reference_cell_id in own])
     else:
-        table = timing.blocks_of(setting.cells)
+        table = timing.blocks_of(cell.cells)
     found = {}
     # Equal prompts (two seeds may draw the same) count once in the comparison.
     table = table.assign(prompt=table["example_id"].map(content)).drop_duplicates("prompt")
-    for name, part in bands(table, setting.length).items():
-        column = "reference_log" if setting.is_reference else "r"
-        measured = None if setting.is_reference else speed_up(part)
+    for name, part in bands(table, cell.length).items():
+        column = "reference_log" if cell.is_reference else "r"
+        measured = None if cell.is_reference else speed_up(part)
         found[name] = Timing(
             values=tuple(round(float(value), TTFT_DIGITS) for value in part[column]),
             prompts=tuple(part["prompt"].astype(str)),

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from harness.analysis.floor import FLOOR_MEANS, is_floor
 from harness.analysis.gate.baseline import Baseline, Cell
 from harness.analysis.gate.margins import default_margin
 from harness.analysis.gate.pairing import PairedCell, pair_cells
 from harness.analysis.gate.quality import judge_quality
 from harness.analysis.gate.ttft import judge_ttft
 from harness.analysis.gate.verdicts import EXIT_CODES, Judgement, Verdict, overall
-from harness.analysis.summary.rows import FLOOR
 from harness.errors import ConfigError, NotComparableError
 
 TTFT_MARGIN = 0.1
@@ -132,7 +132,7 @@ def _quality(
         if isinstance(paired, str):
             slots.append(_unjudged(old, Verdict.NOT_COMPARABLE, paired))
         elif (old.task, old.length) in floors:
-            detail = f"full prefill scores under {FLOOR:g} in the baseline: the model cannot do it"
+            detail = f"{FLOOR_MEANS} in the baseline: the model cannot do it"
             slots.append(_unjudged(old, Verdict.FLOOR, detail))
         else:
             slots.append(None)
@@ -155,12 +155,12 @@ def _unjudged(cell: Cell, verdict: Verdict, detail: str) -> Judgement:
 
 def _floors(baseline: Baseline) -> set[tuple[str, int | None]]:
     """Tasks that full prefill cannot do, by the baseline: a run that broke full is no floor."""
-    found = set()
-    for cell in baseline.cells:
-        scores = [e.score for e in cell.examples if e.score is not None and math.isfinite(e.score)]
-        if cell.reference and scores and float(np.mean(scores)) < FLOOR:
-            found.add((cell.task, cell.length))
-    return found
+    return {
+        (cell.task, cell.length)
+        for cell in baseline.cells
+        if cell.reference
+        and is_floor(np.array([math.nan if e.score is None else e.score for e in cell.examples]))
+    }
 
 
 def _macro(pairs: Sequence[PairedCell]) -> dict[str, float]:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from harness.analysis.stats.estimate import Estimate, missing
+from harness.analysis.floor import is_floor
+from harness.analysis.stats.estimate import Estimate
 from harness.analysis.stats.holm import holm
-from harness.analysis.stats.jackknife import Floats
+from harness.analysis.summary import notes
+from harness.analysis.summary.categories import category_means
+from harness.analysis.summary.cells import PooledCell, pooled_cells
 from harness.analysis.summary.counting import is_counting
-from harness.analysis.summary.notes import accepted, conclusion, incomplete, left_out, not_active
-from harness.analysis.summary.quality import QualityEstimates
-from harness.analysis.summary.rows import FLOOR, ArmRow, Delta, RunSummary
+from harness.analysis.summary.quality import Comparison, QualityEstimates, printed
 from harness.analysis.summary.scores import RunScores, Scores, concatenate
-from harness.analysis.summary.settings import Setting, settings_of
 from harness.analysis.summary.timing import RunTiming, by_length, headline, stages
 from harness.schema.receipts import BudgetKind
 from harness.schema.records import CellRecord
+from harness.schema.rows import Row, RunSummary, Seconds, Variance, Without
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +50,13 @@ def summarize(store: Store, *, bca_seed: int | None = None) -> RunSummary:
         Records that do not belong together, or scores outside [0, 1].
     """
     run = store.run()
-    builder = _Builder(store, bca_seed)
-    return RunSummary(run.run_id, str(store.folder), tuple(builder.rows()))
+    rows = _Builder(store, bca_seed).rows()
+    return RunSummary(
+        run=run.run_id,
+        path=str(store.folder),
+        arms=tuple(rows),
+        categories=tuple(category_means(rows)),
+    )
 
 
 @dataclass(frozen=True)
@@ -61,18 +65,31 @@ class _Figures:
 
     scores: Scores
     score: Estimate
-    delta: Delta | None
-    notes: Sequence[str | None]
+    delta: Comparison | None
+    floor: bool
+    notes: Sequence[str | None] = ()
+
+    @property
+    def undecided(self) -> str | None:
+        """Why nothing can be concluded; nothing can at the floor, whatever the interval."""
+        if self.floor or self.delta is None:
+            return None
+        return notes.conclusion(self.delta.estimate)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """One arm at one task and length, with what its row was made of."""
+    """One arm at one task and length, with what its row is made of."""
 
-    setting: Setting
-    scores: Scores
+    cell: PooledCell
     reference: Scores | None
-    row: ArmRow
+    figures: _Figures
+    p_holm: float | None = None
+
+    @property
+    def counting(self) -> bool:
+        """Whether the task counts."""
+        return is_counting(self.cell.task, self.cell.first.category)
 
 
 class _Builder:
@@ -92,129 +109,173 @@ class _Builder:
             zip(examples["task"], _lengths(examples), examples["seed"], strict=True)
         )
 
-    def rows(self) -> list[ArmRow]:
-        tasks = [self._task(setting) for setting in settings_of(self.all_cells)]
-        tasks = _with_holm(tasks)
+    def rows(self) -> list[Row]:
+        """Every row, pooled ones first."""
+        tasks = _with_holm([self._task(cell) for cell in pooled_cells(self.all_cells)])
         rows = self._group_rows(tasks)
         for task in tasks:
-            rows.append(task.row)
-            seeds = task.setting.seeds
+            rows.append(self._task_row(task, "task"))
+            seeds = task.cell.seeds
             if len(seeds) > 1:
-                parts = (self._task(task.setting.at_seed(seed)) for seed in seeds)
-                rows += [replace(p.row, level="seed", floor=task.row.floor) for p in parts]
+                for seed in seeds:
+                    part = self._task(task.cell.at_seed(seed))
+                    # Whether the model can do a task is decided once, on all of its examples.
+                    figures = replace(part.figures, floor=task.figures.floor)
+                    rows.append(self._task_row(replace(part, figures=figures), "seed"))
         return rows
 
     # -- one task --------------------------------------------------------------------------
 
-    def _task(self, setting: Setting) -> _Task:
-        scores = self.scores.of(setting.cells)
-        reference = self._reference(setting)
-        base = scores if setting.is_reference else reference
-        full = _mean(base) if base is not None else None
-        score = self.quality.score(scores, setting.stopped)
-        delta = None
-        if reference is not None:
-            delta = self.quality.delta(scores, reference, setting.stopped)
-        floor = full is not None and full < FLOOR
-        due = sum(self.expected[(c.task, c.length, c.seed)] for c in setting.cells)
-        got = len(self.scores.records(setting.cells))
-        notes = [incomplete(setting, got, due), not_active(self._latency_status(setting.cells))]
-        if not floor and delta is not None:
-            notes.append(conclusion(delta.estimate))
-        notes.append(self._accepted(setting.cells))
-        row = self._row(setting.cells, setting.arm, _Figures(scores, score, delta, notes))
-        row = replace(row, level="task", task=setting.task, length=setting.length, floor=floor)
-        return _Task(setting, scores, reference, self._timed(row, setting.cells))
+    def _task(self, cell: PooledCell) -> _Task:
+        scores = self.scores.of(cell.cells)
+        found = cell.references(self.by_id)
+        reference = self.scores.of(found) if found else None
+        base = scores if cell.is_reference else reference
+        why = None
+        if cell.stopped is not None:
+            why = cell.stopped.reason or str(cell.stopped.status)
+        figures = _Figures(
+            scores,
+            self.quality.score(scores, why),
+            None if reference is None else self.quality.delta(scores, reference, why),
+            base is not None and is_floor(base.values),
+            (self._incomplete(cell), self._not_active(cell)),
+        )
+        return _Task(cell, reference, figures)
 
-    def _reference(self, setting: Setting) -> Scores | None:
-        """Scores of the full-prefill cells that the setting's cells refer to."""
-        names = dict.fromkeys(c.reference_cell_id for c in setting.cells)
-        cells = [self.by_id[name] for name in names if name in self.by_id]
-        return self.scores.of(cells) if cells else None
+    def _task_row(self, task: _Task, level: str) -> Row:
+        cells = task.cell.cells
+        return self._row(
+            cells,
+            task.figures,
+            task.p_holm,
+            after=self._accepted(cells),
+            level=level,
+            arm=task.cell.arm,
+            task=task.cell.task,
+            length=task.cell.length,
+            counting=task.counting,
+            category=task.cell.first.category,
+        )
+
+    def _incomplete(self, cell: PooledCell) -> str | None:
+        due = sum(self.expected[(c.task, c.length, c.seed)] for c in cell.cells)
+        return notes.incomplete(cell, len(self.scores.records(cell.cells)), due)
+
+    def _not_active(self, cell: PooledCell) -> str | None:
+        return notes.not_active(_counts(self.timing.requests(cell.cells, ())["status"]))
 
     # -- groups ----------------------------------------------------------------------------
 
-    def _group_rows(self, tasks: Sequence[_Task]) -> list[ArmRow]:
-        """Pool each arm over its group's tasks at one length, without floor and counting tasks."""
+    def _group_rows(self, tasks: Sequence[_Task]) -> list[Row]:
+        """Pool each arm over its group's tasks at one length."""
         groups: dict[tuple[str, int | None], list[_Task]] = {}
         for task in tasks:
-            key = (task.setting.first.group, task.setting.length)
+            key = (task.cell.first.group, task.cell.length)
             groups.setdefault(key, []).append(task)
         rows = []
-        for (group, length), members in groups.items():
-            if len({t.setting.task for t in members}) > 1:
+        for members in groups.values():
+            names = list(dict.fromkeys(task.cell.task for task in members))
+            if len(names) > 1:
                 by_arm: dict[str, list[_Task]] = {}
                 for task in members:
-                    by_arm.setdefault(task.setting.arm, []).append(task)
-                rows += [self._group_row(group, length, arms) for arms in by_arm.values()]
+                    by_arm.setdefault(task.cell.arm, []).append(task)
+                rows += [self._group_row(names, arms) for arms in by_arm.values()]
         return rows
 
-    def _group_row(self, group: str, length: int | None, tasks: Sequence[_Task]) -> ArmRow:
-        used = [
-            t
-            for t in tasks
-            if not t.row.floor
-            and t.setting.stopped is None
-            and not is_counting(t.setting.task, t.setting.first.category)
-        ]
-        cells = tuple(c for t in used for c in t.setting.cells)
-        every = tuple(c for t in tasks for c in t.setting.cells)
-        pooled = concatenate([t.scores for t in used]) if used else None
-        score = missing("no task to pool") if pooled is None else self.quality.score(pooled)
-        references = [t.reference for t in used if t.reference is not None]
-        delta = None
-        if pooled is not None and references:
-            delta = self.quality.delta(pooled, concatenate(references))
-        notes = [left_out([t.row for t in tasks if t not in used])]
-        if delta is not None:
-            notes.append(conclusion(delta.estimate))
-        arm = tasks[0].setting.arm
-        figures = _Figures(pooled or tasks[0].scores, score, delta, notes)
-        row = self._row(cells or every, arm, figures)
-        row = replace(
-            row,
+    def _group_row(self, names: Sequence[str], tasks: Sequence[_Task]) -> Row:
+        """Pool an arm over every task of its group: what a benchmark publishes is over all."""
+        first, cells = tasks[0].cell, tuple(c for t in tasks for c in t.cell.cells)
+        finished = {t.cell.task for t in tasks if t.cell.stopped is None}
+        lacking = notes.no_result([name for name in names if name not in finished])
+        floors = [t.cell.task for t in tasks if t.figures.floor]
+        figures = self._pooled(tasks, lacking)
+        said = (lacking, notes.floors_in_pool(floors, len(tasks)))
+        able = tasks if lacking is None else ()
+        return self._row(
+            cells,
+            replace(figures, notes=said),
+            None,
             level="group",
-            task=group,
-            length=length,
-            category=group,
-            n=0 if pooled is None else row.n,
-            tasks=tuple(t.setting.task for t in used),
+            arm=first.arm,
+            task=first.first.group,
+            length=first.length,
+            counting=all(t.counting for t in tasks),
+            category=first.first.group,
+            tasks=tuple(t.cell.task for t in tasks),
+            without_floor=self._without(able, lambda t: t.figures.floor),
+            without_counting=self._without(able, lambda t: t.counting),
         )
-        return self._timed(row, every)
+
+    def _pooled(self, tasks: Sequence[_Task], lacking: str | None = None) -> _Figures:
+        """Figures over the examples of some tasks, each example weighing alike."""
+        scores = concatenate([t.figures.scores for t in tasks])
+        references = [t.reference for t in tasks if t.reference is not None]
+        delta = None
+        if len(references) == len(tasks):
+            delta = self.quality.delta(scores, concatenate(references), lacking)
+        floor = all(t.figures.floor for t in tasks)
+        return _Figures(scores, self.quality.score(scores, lacking), delta, floor)
+
+    def _without(self, tasks: Sequence[_Task], drop: Callable[[_Task], bool]) -> Without | None:
+        """Figures without some of the tasks; None where there are none of them, or no others."""
+        others = [task for task in tasks if not drop(task)]
+        if not others or len(others) == len(tasks):
+            return None
+        found = self._pooled(others)
+        return Without(
+            left_out=tuple(task.cell.task for task in tasks if drop(task)),
+            n=len(found.scores.codes),
+            score=printed(found.score),
+            delta=None if found.delta is None else found.delta.printed(),
+        )
 
     # -- parts of a row --------------------------------------------------------------------
 
-    def _row(self, cells: Sequence[CellRecord], arm: str, figures: _Figures) -> ArmRow:
-        scores = figures.scores
+    def _row(
+        self,
+        cells: Sequence[CellRecord],
+        figures: _Figures,
+        p_holm: float | None,
+        after: str | None = None,
+        **place: Any,
+    ) -> Row:
+        """Make a row; ``place`` holds its level, arm, task and what only its kind has."""
         first, records = cells[0], self.scores.records(cells)
+        scores, split = figures.scores, figures.scores.variance
         seeds = tuple(dict.fromkeys(c.seed for c in cells))
-        empty = records.empty
-        return ArmRow(
-            level="task",
-            arm=arm,
+        said = (*figures.notes, figures.undecided, after)
+        row = Row(
+            base=first.base,
+            series=first.series,
             method=first.method,
-            task=first.task,
+            engine=first.engine,
+            dtype=first.dtype,
             group=first.group,
-            category=first.category,
             metric=first.metric,
-            length=first.length,
             seed=seeds[0] if len(seeds) == 1 else None,
             seeds=seeds,
             look_ahead=first.look_ahead,
             keep_requested=first.keep,
-            keep_achieved=None if empty else _mean_of(records["keep_achieved"]),
+            keep_achieved=None if records.empty else _mean_of(records["keep_achieved"]),
             budget_kind=first.budget_kind,
             improves_ttft=first.improves_ttft,
             n=len(scores.codes),
-            score=figures.score,
-            delta=figures.delta,
+            clusters=figures.score.clusters,
+            score=printed(figures.score),
+            delta=None if figures.delta is None else figures.delta.printed(p_holm),
+            floor=figures.floor,
+            undecided=figures.undecided is not None,
             deterministic=self._deterministic(cells, scores),
-            variance=scores.variance,
-            evidence_kept=None if empty else _mean_of(records["evidence_kept"]),
-            status={} if empty else _counts(records["status"]),
-            cell_ids=tuple(c.cell_id for c in cells),
-            note="; ".join(note for note in figures.notes if note) or None,
+            variance=None if split is None else Variance(items=split.items, seeds=split.seeds),
+            evidence_kept=None if records.empty else _mean_of(records["evidence_kept"]),
+            status={} if records.empty else _counts(records["status"]),
+            cells=tuple(c.cell_id for c in cells),
+            note="; ".join(note for note in said if note) or None,
+            **self._timed(cells, place["length"]),
+            **place,
         )
+        return row.model_copy(update={"remarks": notes.remarks(row)})
 
     def _deterministic(self, cells: Sequence[CellRecord], scores: Scores) -> bool | None:
         """Whether seeds were varied and nothing changed; a method without chance runs once."""
@@ -228,43 +289,31 @@ class _Builder:
             return None
         names = ("acceptance_rate", "mean_cosine", "shuffled_cosine")
         means = self.store.mean_details([cell.cell_id for cell in cells], *names)
-        return accepted(*(means[name] for name in names))
+        return notes.accepted(*(means[name] for name in names))
 
-    def _timed(self, row: ArmRow, cells: Sequence[CellRecord]) -> ArmRow:
+    def _timed(self, cells: Sequence[CellRecord], length: int | None) -> dict[str, Any]:
+        """What a row says about time."""
         requests = self.timing.requests(cells, self.all_cells)
-        lengths = by_length(self.timing.blocks_of(cells), row.length)
+        lengths = by_length(self.timing.blocks_of(cells), length)
         seconds = requests["ttft_s"].astype(float)
-        return replace(
-            row,
-            ttft_median=float(seconds.median()) if len(seconds) else None,
-            requests=len(seconds),
-            kernel=self.timing.kernel(cells),
-            speedup=headline(lengths),
-            by_length=lengths,
-            stages_s=stages(requests),
-        )
-
-    def _latency_status(self, cells: Sequence[CellRecord]) -> dict[str, int]:
-        frame = self.timing.requests(cells, ())
-        return _counts(frame["status"])
+        return {
+            "ttft_s": Seconds(
+                median=float(seconds.median()) if len(seconds) else None,
+                requests=len(seconds),
+                kernel=self.timing.kernel(cells),
+            ),
+            "ttft_speedup": headline(lengths),
+            "ttft_by_length": lengths,
+            "stages_s": stages(requests),
+        }
 
 
 def _with_holm(tasks: Sequence[_Task]) -> list[_Task]:
     """Adjust the task rows' p-values over the run; floor rows are no part of the family."""
-    family = [None if t.row.floor or t.row.delta is None else t.row.delta.p for t in tasks]
-    out = []
-    for task, adjusted in zip(tasks, holm(family), strict=True):
-        row = task.row
-        if row.delta is not None:
-            row = replace(row, delta=replace(row.delta, p_holm=adjusted))
-        out.append(replace(task, row=row))
-    return out
-
-
-def _mean(scores: Scores) -> float | None:
-    """Mean of complete scores, else None."""
-    values: Floats = scores.values
-    return float(values.mean()) if len(values) and not np.isnan(values).any() else None
+    family = [
+        None if t.figures.floor or t.figures.delta is None else t.figures.delta.p for t in tasks
+    ]
+    return [replace(task, p_holm=p) for task, p in zip(tasks, holm(family), strict=True)]
 
 
 def _mean_of(column: pd.Series) -> float | None:

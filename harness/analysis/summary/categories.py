@@ -1,92 +1,112 @@
-"""Means by category: an average over a benchmark never stands without its parts."""
+"""Averages over tasks: by category, and over a benchmark as its authors average.
+
+An average is always over *all* tasks of the category in the run at one length: floor tasks are
+named, not dropped, since a benchmark's published figure has them too; so are tasks that count.
+Where there are any, the average without them stands beside. Every page and every comparison takes
+its averages from here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
-from typing import Any
 
-from harness.analysis.summary.counting import is_counting
-from harness.analysis.summary.rows import ArmRow
+from harness.schema.rows import OVERALL, CategoryMean, MeanWithout, Row
 
-OVERALL = "overall"
+OVER_CATEGORIES = frozenset({"longbench", "longbench_e"})
+"""Benchmarks whose overall figure weighs categories alike, as LongBench's authors do (Bai et al.
+2024, arXiv:2308.14508, table 3); every other one weighs tasks alike, as RULER's authors do over
+its 13 (Hsieh et al. 2024, arXiv:2404.06654, table 3)."""
+
+Place = tuple[str, int | None]
+Figures = tuple[float | None, float | None]
 
 
-def category_means(rows: Iterable[ArmRow]) -> list[dict[str, Any]]:
-    """Unweighted means over each category's tasks, an arm and a length at a time.
+def category_means(rows: Iterable[Row]) -> list[CategoryMean]:
+    """Average the task rows of each category, an arm and a length at a time, then benchmarks.
 
-    Floor tasks are left out of a mean, unless the category holds nothing else: then they are its
-    mean, marked ``floor``. There is no interval: a benchmark's tasks are its authors' choice, not
-    a sample of anything.
-
-    A group with several categories also has an overall mean, each category weighing alike, as
-    LongBench's (Bai et al. 2024, arXiv:2308.14508, table 3), without categories that are all floor
-    or only count. An arm that lacks a task of the first arm has none.
-
-    Returns
-    -------
-    list of dict
-        ``group``, ``category``, ``arm``, ``length``, ``tasks`` (those averaged), ``left_out``,
-        ``score``, ``delta`` and ``floor``, in the rows' order; then the overall means, whose
-        ``category`` is ``overall`` and which name the ``categories`` averaged.
+    A benchmark's own average follows where its tasks have several categories. An arm without a
+    score on one of the tasks has no average: it would be one over other things than the average
+    beside it.
     """
-    found: dict[tuple[str, str, str, int | None], list[ArmRow]] = {}
-    for row in rows:
-        if row.level == "task" and row.score.mean is not None:
-            key = (row.group, row.category, row.arm, row.length)
-            found.setdefault(key, []).append(row)
+    tasks = [row for row in rows if row.level == "task"]
+    categories: dict[Place, dict[str, list[str]]] = {}
+    for row in tasks:
+        found = categories.setdefault((row.group, row.length), {})
+        named = found.setdefault(row.category, [])
+        if row.task not in named:
+            named.append(row.task)
+    arms: dict[tuple[Place, str], list[Row]] = {}
+    for row in tasks:
+        arms.setdefault(((row.group, row.length), row.arm), []).append(row)
     means = []
-    for (group, category, arm, length), members in found.items():
-        used = [row for row in members if not row.floor] or members
-        deltas = [row.delta.estimate.mean for row in used if row.delta is not None]
-        known = [value for value in deltas if value is not None]
-        means.append(
-            {
-                "group": group,
-                "category": category,
-                "arm": arm,
-                "length": length,
-                "tasks": [row.task for row in used],
-                "left_out": [row.task for row in members if row not in used],
-                "score": fmean(row.score.mean for row in used if row.score.mean is not None),
-                "delta": fmean(known) if known and len(known) == len(used) else None,
-                "floor": all(row.floor for row in used),
-            }
-        )
-    return means + _overall(means)
+    seen = set()
+    for row in tasks:
+        place = (row.group, row.length)
+        key = (place, row.category, row.arm)
+        if key not in seen:
+            seen.add(key)
+            wanted = categories[place][row.category]
+            means.append(_mean(row.category, wanted, arms[place, row.arm]))
+    for (place, _), members in arms.items():
+        parts = categories[place]
+        if len(parts) > 1:
+            wanted = [task for part in parts.values() for task in part]
+            mean = _mean(OVERALL, wanted, members, by_category=place[0] in OVER_CATEGORIES)
+            means.append(mean.model_copy(update={"categories": tuple(parts)}))
+    return means
 
 
-def _overall(means: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found: dict[tuple[str, int | None], dict[str, list[dict[str, Any]]]] = {}
-    for mean in means:
-        arms = found.setdefault((mean["group"], mean["length"]), {})
-        arms.setdefault(mean["arm"], []).append(mean)
-    overall = []
-    for arms in found.values():
-        first, *_ = arms.values()
-        # An arm that lacks a task would be averaged over other things than the arm beside it.
-        alike = [members for members in arms.values() if _tasks(members) == _tasks(first)]
-        if len(first) > 1:
-            overall += [_over_categories(members) for members in alike]
-    return overall
+def _mean(
+    category: str, wanted: Sequence[str], rows: Sequence[Row], *, by_category: bool = False
+) -> CategoryMean:
+    """Mean of one arm's rows over the tasks that are wanted."""
+    first = rows[0]
+    used = [row for row in rows if row.task in wanted]
+    scored = {row.task for row in used if row.score.mean is not None}
+    lacking = tuple(task for task in wanted if task not in scored)
+    score, delta = (None, None) if lacking else _average(used, by_category=by_category)
+
+    def without(drop: Callable[[Row], bool]) -> MeanWithout | None:
+        others = [row for row in used if not drop(row)]
+        if lacking or not others or len(others) == len(used):
+            return None
+        left_out = tuple(row.task for row in used if drop(row))
+        rest, change = _average(others, by_category=by_category)
+        return MeanWithout(left_out=left_out, score=rest, delta=change)
+
+    return CategoryMean(
+        group=first.group,
+        category=category,
+        arm=first.arm,
+        method=first.method,
+        engine=first.engine,
+        length=first.length,
+        tasks=tuple(wanted),
+        left_out=lacking,
+        score=score,
+        delta=delta,
+        floor=all(row.floor for row in used),
+        floor_tasks=tuple(row.task for row in used if row.floor),
+        counting_tasks=tuple(row.task for row in used if row.counting),
+        without_floor=without(lambda row: row.floor),
+        without_counting=without(lambda row: row.counting),
+        weighs="categories" if by_category else "tasks",
+    )
 
 
-def _tasks(members: list[dict[str, Any]]) -> list[list[str]]:
-    return [mean["tasks"] for mean in members]
+def _average(rows: Sequence[Row], *, by_category: bool) -> Figures:
+    """Means of scores and of differences, None where one is missing."""
+    if not by_category:
+        deltas = [None if row.delta is None else row.delta.mean for row in rows]
+        return _known([row.score.mean for row in rows]), _known(deltas)
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row.category, []).append(row)
+    means = [_average(members, by_category=False) for members in parts.values()]
+    return _known([score for score, _ in means]), _known([delta for _, delta in means])
 
 
-def _over_categories(members: list[dict[str, Any]]) -> dict[str, Any]:
-    counted = [m for m in members if not all(is_counting(t, m["category"]) for t in m["tasks"])]
-    used = [mean for mean in counted if not mean["floor"]] or members
-    deltas = [mean["delta"] for mean in used]
-    left_out = [[*mean["left_out"], *([] if mean in used else mean["tasks"])] for mean in members]
-    return {
-        **{key: members[0][key] for key in ("group", "arm", "length")},
-        "category": OVERALL,
-        "tasks": [task for mean in used for task in mean["tasks"]],
-        "left_out": [task for tasks in left_out for task in tasks],
-        "score": fmean(mean["score"] for mean in used),
-        "delta": None if None in deltas else fmean(deltas),
-        "floor": all(mean["floor"] for mean in used),
-        "categories": [mean["category"] for mean in used],
-    }
+def _known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None

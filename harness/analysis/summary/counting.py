@@ -1,9 +1,8 @@
-"""Which tasks count: they stand apart from every average.
+"""Which tasks count: averages hold them as the benchmark's do, and stand without them beside.
 
 Counting needs many small facts from the whole prompt, which pruning drops by design; the paper
-reports RULER's averages without them for that reason. Mixed into a mean they would hide what
-pruning does to everything else, or the other way round. The one exception is LongBench's own
-synthetic category, whose mean has passage_count in it as the published figures do.
+reports RULER's averages without them for that reason, NVIDIA's are over all 13 tasks, and
+LongBench's synthetic category has passage_count in it. Either figure alone would mislead somebody.
 """
 
 from __future__ import annotations

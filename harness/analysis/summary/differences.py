@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.analysis.floor import is_floor
 from harness.analysis.stats.jackknife import Floats
-from harness.analysis.summary.rows import FLOOR
-from harness.analysis.summary.scores import RunScores, Scores, pair
-from harness.analysis.summary.settings import Setting, settings_of
+from harness.analysis.summary.cells import PooledCell, pooled_cells
+from harness.analysis.summary.scores import RunScores, pair
 from harness.errors import DataError
 from harness.schema.records import CellRecord
 
@@ -35,7 +35,7 @@ class Differences:
         Mean achieved keep; None where the method keeps no budget.
     """
 
-    setting: Setting
+    cell: PooledCell
     values: Floats
     clusters: tuple[str, ...]
     floor: bool
@@ -43,14 +43,14 @@ class Differences:
 
 
 def paired_differences(
-    store: Store, settings: Sequence[Setting] | None = None
+    store: Store, chosen: Sequence[PooledCell] | None = None
 ) -> list[Differences]:
     """Differences of every arm that ran to its end and has a reference, in the plan's order.
 
     Parameters
     ----------
-    settings
-        Arms to read; None for all.
+    chosen
+        Cells to read; None for all.
 
     Raises
     ------
@@ -60,22 +60,17 @@ def paired_differences(
     scores, cells = RunScores(store), store.cells()
     by_id = {cell.cell_id: cell for cell in cells}
     return [
-        _differences(setting, scores, references)
-        for setting in (settings_of(cells) if settings is None else settings)
-        if setting.stopped is None and (references := _references(setting, by_id))
+        _differences(cell, scores, references)
+        for cell in (pooled_cells(cells) if chosen is None else chosen)
+        if cell.stopped is None and (references := cell.references(by_id))
     ]
 
 
-def _references(setting: Setting, by_id: dict[str, CellRecord]) -> list[CellRecord]:
-    names = dict.fromkeys(c.reference_cell_id for c in setting.cells)
-    return [by_id[name] for name in names if name in by_id]
-
-
 def _differences(
-    setting: Setting, scores: RunScores, references: Sequence[CellRecord]
+    cell: PooledCell, scores: RunScores, references: Sequence[CellRecord]
 ) -> Differences:
-    arm, full = scores.of(setting.cells), scores.of(references)
-    where = f"{setting.task} · {setting.arm}"
+    arm, full = scores.of(cell.cells), scores.of(references)
+    where = f"{cell.task} · {cell.arm}"
     for side in (arm, full):
         if len(side.missing):
             example = scores.example_ids[side.missing[0]]
@@ -87,19 +82,15 @@ def _differences(
         )
     codes, values = pair(arm, full)
     return Differences(
-        setting,
+        cell,
         values,
         tuple(scores.clusters_of(codes)),
-        _is_floor(full),
-        _keep(scores, setting),
+        is_floor(full.values),
+        _keep(scores, cell),
     )
 
 
-def _is_floor(full: Scores) -> bool:
-    return len(full.values) > 0 and float(full.values.mean()) < FLOOR
-
-
-def _keep(scores: RunScores, setting: Setting) -> float | None:
-    records = scores.records(setting.cells)
+def _keep(scores: RunScores, cell: PooledCell) -> float | None:
+    records = scores.records(cell.cells)
     achieved = [] if records.empty else records["keep_achieved"].dropna().to_list()
     return float(np.mean(achieved)) if achieved else None

@@ -1,22 +1,24 @@
-"""Sentences that stand beside a row's figures."""
+"""Sentences that stand beside a row's figures; every format prints these and adds none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from harness.analysis.floor import FLOOR_REMARK
 from harness.analysis.stats.estimate import Estimate
 from harness.analysis.stats.jackknife import Floats
-from harness.analysis.summary.counting import is_counting
-from harness.analysis.summary.settings import Setting
-
-if TYPE_CHECKING:
-    from harness.analysis.summary.rows import ArmRow
+from harness.analysis.summary.cells import PooledCell
+from harness.schema.receipts import QUIET_STATUSES, REFERENCE_KERNEL
+from harness.schema.rows import Row
 
 CONCLUDE_MARGIN = 0.05
 """A delta concludes where its interval excludes 0, or every loss larger than this."""
+
+TOO_FEW = "too few to conclude"
+
+KERNEL_REMARK = f"TTFT with a {REFERENCE_KERNEL}: not the method's own speed"
 
 
 def conclusion(delta: Estimate) -> str | None:
@@ -24,18 +26,16 @@ def conclusion(delta: Estimate) -> str | None:
     if delta.mean is None:
         return None
     if delta.low is None or delta.high is None:
-        return f"too few to conclude: {delta.reason}"
+        return f"{TOO_FEW}: {delta.reason}"
     if delta.low > 0 or delta.high < 0 or delta.low > -CONCLUDE_MARGIN:
         return None
-    return (
-        f"too few to conclude: no difference and a loss above {CONCLUDE_MARGIN:g} are both possible"
-    )
+    return f"{TOO_FEW}: no difference and a loss above {CONCLUDE_MARGIN:g} are both possible"
 
 
-def incomplete(setting: Setting, got: int, due: int) -> str | None:
+def incomplete(cell: PooledCell, got: int, due: int) -> str | None:
     """Say what is not measured yet, or why it never will be."""
-    if setting.stopped is not None:
-        return f"{setting.stopped.status}: {setting.stopped.reason or 'no reason recorded'}"
+    if cell.stopped is not None:
+        return f"{cell.stopped.status}: {cell.stopped.reason or 'no reason recorded'}"
     if got < due:
         return f"incomplete: {got} of {due} examples"
     return None
@@ -43,7 +43,7 @@ def incomplete(setting: Setting, got: int, due: int) -> str | None:
 
 def not_active(statuses: Mapping[str, int]) -> str | None:
     """Say where timed requests did not do what the arm is named for."""
-    silent = {k: v for k, v in statuses.items() if k not in ("active", "kept_all")}
+    silent = {k: v for k, v in statuses.items() if k not in QUIET_STATUSES}
     if not silent:
         return None
     listed = ", ".join(f"{count} {name}" for name, count in silent.items())
@@ -63,18 +63,17 @@ def accepted(rate: float | None, cosine: float | None, shuffled: float | None) -
     )
 
 
-def left_out(rows: Sequence[ArmRow]) -> str | None:
-    """Name the tasks that a pooled row does not hold."""
-    if not rows:
+def no_result(tasks: Sequence[str]) -> str | None:
+    """Say why an arm has no pooled score: an average over other tasks would be another figure."""
+    return f"no result on {', '.join(tasks)}" if tasks else None
+
+
+def floors_in_pool(floors: Sequence[str], tasks: int) -> str | None:
+    """Name the floor tasks that a pooled row holds."""
+    if not floors or len(floors) == tasks:
         return None
-    listed = ", ".join(f"{row.task} ({_why(row)})" for row in rows)
-    return f"left out of the scores: {listed}"
-
-
-def _why(row: ArmRow) -> str:
-    if row.floor:
-        return "floor"
-    return "counting" if is_counting(row.task, row.category) else "no result"
+    noun = "floor task" if len(floors) == 1 else "floor tasks"
+    return f"{len(floors)} {noun} among the {tasks}: {', '.join(floors)}"
 
 
 def no_score(reason: str | None, examples: Sequence[str], values: Floats) -> str:
@@ -85,3 +84,37 @@ def no_score(reason: str | None, examples: Sequence[str], values: Floats) -> str
     if len(examples) == n:
         return text
     return f"{text}; the mean lies between {known / n:.3f} and {(known + len(examples)) / n:.3f}"
+
+
+def remarks(row: Row) -> tuple[str, ...]:
+    """Everything that a reader must know of a row, reasons for absent intervals included."""
+    found = [row.note] if row.note else []
+    for estimate in (row.score, row.delta, row.ttft_speedup):
+        reason = None if estimate is None or estimate.bounds else estimate.reason
+        # "too few to conclude: <reason>" has said it already.
+        if reason and not any(reason in text for text in found):
+            found.append(reason)
+    if row.floor:
+        found.append(FLOOR_REMARK)
+    if row.has_reference_kernel:
+        found.append(KERNEL_REMARK)
+    if row.deterministic:
+        found.append("deterministic: seeds were varied and no score changed")
+    return tuple(found)
+
+
+def silent_notice(rows: Iterable[Row]) -> str | None:
+    """Say which prompts were not pruned as asked; None where all were.
+
+    Rows of groups and of single seeds repeat the prompts of task rows and are not counted.
+    """
+    tasks = [row for row in rows if row.level == "task"]
+    counts: dict[str, int] = {}
+    for row in tasks:
+        for name, number in row.silent.items():
+            counts[name] = counts.get(name, 0) + number
+    if not counts:
+        return None
+    total = sum(sum(row.status.values()) for row in tasks)
+    parts = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+    return f"{sum(counts.values())} of {total} prompts did not run as their arm says: {parts}"

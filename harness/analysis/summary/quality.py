@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from harness.analysis.stats.bca import bca_mean
@@ -10,9 +12,52 @@ from harness.analysis.stats.jackknife import Floats, paired_difference
 from harness.analysis.stats.mcnemar import McNemar, mcnemar
 from harness.analysis.stats.rates import mean_score
 from harness.analysis.summary.notes import no_score
-from harness.analysis.summary.rows import Delta
 from harness.analysis.summary.scores import RunScores, Scores, pair
-from harness.schema.records import CellRecord
+from harness.schema import rows
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arm − full prefill.
+
+    Attributes
+    ----------
+    estimate
+        What p-values and remarks go by.
+    p
+        Two-sided p of "no difference".
+    mcnemar
+        Only where every cluster holds one right-or-wrong item.
+    shown
+        What is printed in place of ``estimate``, where another interval was asked for.
+    """
+
+    estimate: Estimate
+    p: float | None = None
+    mcnemar: McNemar | None = None
+    shown: Estimate | None = None
+
+    def printed(self, p_holm: float | None = None) -> rows.Delta:
+        """Return what a row prints of it."""
+        counts, found = self.mcnemar, self.shown or self.estimate
+        return rows.Delta(
+            mean=found.mean,
+            low=found.low,
+            high=found.high,
+            reason=found.reason,
+            n=self.estimate.n,
+            clusters=self.estimate.clusters,
+            p=self.p,
+            p_holm=p_holm,
+            mcnemar=None
+            if counts is None
+            else rows.Discordance(gained=counts.gained, lost=counts.lost, mid_p=counts.mid_p),
+        )
+
+
+def printed(found: Estimate) -> rows.Estimate:
+    """Return what a row prints of a mean."""
+    return rows.Estimate(mean=found.mean, low=found.low, high=found.high, reason=found.reason)
 
 
 class QualityEstimates:
@@ -30,10 +75,10 @@ class QualityEstimates:
         self.scores = scores
         self.bca_seed = bca_seed
 
-    def score(self, scores: Scores, stopped: CellRecord | None = None) -> Estimate:
-        """Mean score of an arm; ``stopped`` is its cell that failed or is unsupported, if any."""
+    def score(self, scores: Scores, stopped: str | None = None) -> Estimate:
+        """Mean score of an arm; ``stopped`` says why it can have none, if so."""
         if stopped is not None:
-            return missing(stopped.reason or str(stopped.status), len(scores.codes))
+            return missing(stopped, len(scores.codes))
         if not len(scores.codes):
             return missing("no finished examples")
         if len(scores.missing):
@@ -41,21 +86,21 @@ class QualityEstimates:
         clusters = self.scores.clusters_of(scores.codes)
         return self._shown(mean_score(scores.values, clusters), scores.values, clusters)
 
-    def delta(self, scores: Scores, reference: Scores, stopped: CellRecord | None = None) -> Delta:
+    def delta(self, scores: Scores, reference: Scores, stopped: str | None = None) -> Comparison:
         """Arm − reference over the examples that both have finished."""
         if stopped is not None:
-            return Delta(self.score(scores, stopped))
+            return Comparison(self.score(scores, stopped))
         codes, differences = pair(scores, reference)
         if not len(codes):
-            return Delta(missing("no example is finished under both the arm and full prefill"))
+            return Comparison(missing("no example is finished under both the arm and full prefill"))
         if np.isnan(differences).any():
             lacking = scores if len(scores.missing) else reference
-            return Delta(missing(self._why_missing(lacking), len(codes)))
+            return Comparison(missing(self._why_missing(lacking), len(codes)))
         clusters = self.scores.clusters_of(codes)
         estimate = paired_difference(differences, clusters)
         p = None if estimate.fit is None else estimate.fit.p_two_sided()
         plain = len(set(clusters)) == len(clusters)
-        return Delta(
+        return Comparison(
             estimate,
             p,
             mcnemar=_discordance(scores, reference) if plain else None,

@@ -3,54 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.stats.latency import Shift, hodges_lehmann, lag1, order_effect
-from harness.schema.records import CellRecord
+from harness.schema.records import STAGES, CellRecord
+from harness.schema.rows import SpeedUp
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from harness.run.store import Store
 
-STAGES = ("score", "select", "prefill", "other")
 _BLOCK = ["cell_id", "session", "block", "example_id"]
-
-
-@dataclass(frozen=True, slots=True)
-class SpeedUp:
-    """TTFT of the reference over TTFT of the arm, at one length.
-
-    Attributes
-    ----------
-    ratio, low, high
-        exp of the Hodges–Lehmann estimate of −r and its interval; above 1 the arm is faster.
-        All None where an order effect makes the measurement invalid, with ``reason``.
-    blocks
-        Complete blocks behind it.
-    order_effect, order_p
-        Mean r of ABBA blocks minus BAAB's, in log units, with Welch's p.
-    lag1
-        Lag-1 autocorrelation of r in time order.
-    """
-
-    ratio: float | None
-    low: float | None
-    high: float | None
-    blocks: int
-    order_effect: float | None = None
-    order_p: float | None = None
-    lag1: float | None = None
-    reason: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field; ``reason`` only where an end is missing."""
-        out = {n: getattr(self, n) for n in SpeedUp.__slots__ if n != "reason"}
-        return out if self.reason is None else {**out, "reason": self.reason}
 
 
 class RunTiming:
@@ -137,14 +104,20 @@ def speed_up(table: pd.DataFrame) -> SpeedUp:
     order = order_effect(
         r[(table["order"] == "ABBA").to_numpy()], r[(table["order"] == "BAAB").to_numpy()]
     )
-    facts = {"order_effect": order.effect, "order_p": order.p, "lag1": lag1(r)}
+    facts: dict[str, Any] = {
+        "blocks": len(r),
+        "order_effect": order.effect,
+        "order_p": order.p,
+        "lag1": lag1(r),
+    }
     if order.too_large and order.effect is not None:
         reason = (
             f"invalid: TTFT depends on who goes first (order effect {np.expm1(order.effect):+.0%})"
         )
-        return SpeedUp(None, None, None, len(r), **facts, reason=reason)
+        return SpeedUp(ratio=None, reason=reason, **facts)
     shift = hodges_lehmann(r)
-    return SpeedUp(*_as_speed_up(shift), len(r), **facts, reason=shift.reason)
+    ratio, low, high = _as_speed_up(shift)
+    return SpeedUp(ratio=ratio, low=low, high=high, reason=shift.reason, **facts)
 
 
 def _as_speed_up(shift: Shift) -> tuple[float | None, float | None, float | None]:
@@ -184,7 +157,7 @@ def headline(found: dict[str, SpeedUp]) -> SpeedUp | None:
         return next(iter(found.values()))
     count = sum(band.blocks for band in found.values())
     reason = f"prompts of {len(found)} length bands are not pooled: see ttft_by_length"
-    return SpeedUp(None, None, None, count, reason=reason)
+    return SpeedUp(ratio=None, blocks=count, reason=reason)
 
 
 def stages(requests: pd.DataFrame) -> dict[str, float | None]:

@@ -64,8 +64,7 @@ def _maps(run: RunView) -> list[HeatMap]:
     series: dict[str, dict[str, float]] = {}
     for cell in run.cells:
         if cell.method != "full" and cell.keep is not None:
-            name = cell.arm.replace(f"-k{cell.keep * 100:g}", "")
-            series.setdefault(name, dict(full))[cell.cell_id] = cell.keep
+            series.setdefault(cell.series, dict(full))[cell.cell_id] = cell.keep
     found = []
     for name, keeps in series.items():
         part = scores[scores["cell_id"].isin(keeps)]

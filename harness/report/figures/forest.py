@@ -15,7 +15,7 @@ from harness.report.figures.style import (
     new_canvas,
     to_svg,
 )
-from harness.report.rows import Row
+from harness.schema.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,8 +109,8 @@ def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
             formats.delta(row.delta),
             formats.interval(row.delta, with_sign=True) or formats.DASH,
             str(row.n),
-            formats.number(row.checks.p),
-            formats.number(row.checks.p_holm),
+            formats.number(None if row.delta is None else row.delta.p),
+            formats.number(None if row.delta is None else row.delta.p_holm),
             _changed(row),
             "; ".join(row.remarks),
         )
@@ -119,6 +119,5 @@ def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
 
 
 def _changed(row: Row) -> str:
-    if row.checks.gained is None or row.checks.lost is None:
-        return formats.DASH
-    return f"{row.checks.gained} : {row.checks.lost}"
+    counts = None if row.delta is None else row.delta.mcnemar
+    return formats.DASH if counts is None else f"{counts.gained} : {counts.lost}"

@@ -15,7 +15,7 @@ from harness.report.figures.style import (
     new_canvas,
     to_svg,
 )
-from harness.report.rows import Row
+from harness.schema.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def draw(report: Report) -> Figure:
     if not curves:
         return Figure(KEY, TITLE, reason="needs two look-ahead depths: --look-ahead 1,8")
     shown = dict(list(curves.items())[:MAX_CURVES])
-    timed = any(row.ttft_s is not None for rows in shown.values() for row in rows)
+    timed = any(row.ttft_s.median is not None for rows in shown.values() for row in rows)
     with drawing():
         canvas, axes = new_canvas(2 if timed else 1, height=3.2)
         palette = colours(list(shown))
@@ -60,10 +60,12 @@ def draw(report: Report) -> Figure:
 
 def _curves(report: Report) -> Curves:
     found: Curves = {}
+    engines = {row.engine for row in report.headline_rows}
     for row in report.headline_rows:
         if row.look_ahead is not None and row.score.value is not None:
-            arm = row.arm.replace(f"-lah{row.look_ahead}", "")
-            name = f"{formats.task_label(row)} · {arm}"
+            rate = "" if row.keep_requested is None else f" at keep {row.keep_requested:g}"
+            engine = row.engine if len(engines) > 1 else ""
+            name = f"{formats.task_label(row)} · {row.base}{rate} {engine}".rstrip()
             found.setdefault(name if row.run is None else f"{name} [{row.run}]", []).append(row)
     for rows in found.values():
         rows.sort(key=lambda row: row.look_ahead or 0)
@@ -89,10 +91,10 @@ def _score(axis: Axes, name: str, rows: list[Row], look: tuple[str, str], dashes
 
 
 def _latency(axis: Axes, rows: list[Row], look: tuple[str, str], dashes: str) -> None:
-    timed = [row for row in rows if row.ttft_s is not None]
+    timed = [row for row in rows if row.ttft_s.median is not None]
     depths = [row.look_ahead or 0 for row in timed]
     colour, marker = look
-    seconds = [row.ttft_s or 0 for row in timed]
+    seconds = [row.ttft_s.median or 0 for row in timed]
     axis.plot(depths, seconds, marker=marker, color=colour, ls=dashes, mec=LIGHT["page"])
     axis.set_xticks(depths)
 
@@ -105,7 +107,7 @@ def _table(curves: Curves) -> tuple[tuple[str, ...], ...]:
             str(row.look_ahead),
             formats.score(row.score),
             formats.interval(row.score) or formats.DASH,
-            formats.number(row.ttft_s),
+            formats.number(row.ttft_s.median),
         )
         for name, rows in curves.items()
         for row in rows

@@ -18,8 +18,8 @@ from harness.report.figures.style import (
     wrapped,
 )
 from harness.report.panels import Panel, panels
-from harness.report.rows import Row
 from harness.schema.receipts import REFERENCE_KERNEL
+from harness.schema.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEY = "pareto"
 TITLE = "Quality against time to first token"
-HEADERS = ("task", "arm", "median TTFT, s", "score", "on the front")
+HEADERS = ("task", "arm", "median TTFT, s", "score", "without floor tasks", "on the front")
 
 
 def draw(report: Report) -> Figure:
@@ -57,6 +57,8 @@ def draw(report: Report) -> Figure:
     slow = dict.fromkeys(row.arm for row in report.headline_rows if row.has_reference_kernel)
     if slow:
         note = f"Not shown, timed with a {REFERENCE_KERNEL}: {', '.join(slow)}. {note}"
+    if any(row.without_floor for panel in found for row in panel.rows):
+        note = f"Pooled scores hold floor tasks; the table has those without them. {note}"
     caption = (
         f"Up and to the left is better; the line joins the arms that no other arm beats on both. "
         f"Score with its 95 % interval; TTFT is the median of single requests (batch 1), "
@@ -67,7 +69,7 @@ def draw(report: Report) -> Figure:
 
 def front(rows: Sequence[Row]) -> list[Row]:
     """Rows that no other row beats: none is both as fast and better, or as good and faster."""
-    ordered = sorted(rows, key=lambda row: (row.ttft_s or 0, -(row.score.value or 0)))
+    ordered = sorted(rows, key=lambda row: (row.ttft_s.median or 0, -(row.score.value or 0)))
     best: list[Row] = []
     for row in ordered:
         if not best or (row.score.value or 0) > (best[-1].score.value or 0):
@@ -76,14 +78,14 @@ def front(rows: Sequence[Row]) -> list[Row]:
 
 
 def _usable(row: Row) -> bool:
-    timed = row.ttft_s is not None and not row.has_reference_kernel
+    timed = row.ttft_s.median is not None and not row.has_reference_kernel
     return timed and row.score.value is not None
 
 
 def _panel(axis: Axes, panel: Panel, palette: dict[str, tuple[str, str]], columns: int) -> None:
     best = front(panel.rows)
     axis.step(
-        [row.ttft_s or 0 for row in best],
+        [row.ttft_s.median or 0 for row in best],
         [row.score.value or 0 for row in best],
         where="post",
         color=LIGHT["muted"],
@@ -92,7 +94,7 @@ def _panel(axis: Axes, panel: Panel, palette: dict[str, tuple[str, str]], column
     )
     for row in panel.rows:
         colour, marker = palette[row.method]
-        x, y = row.ttft_s or 0.0, row.score.value or 0.0
+        x, y = row.ttft_s.median or 0.0, row.score.value or 0.0
         if row.score.bounds:
             axis.vlines(x, *row.score.bounds, color=colour, lw=1.2, alpha=0.7)
         known = axis.get_legend_handles_labels()[1]
@@ -109,8 +111,8 @@ def _panel(axis: Axes, panel: Panel, palette: dict[str, tuple[str, str]], column
 
 
 def _name_front(axis: Axes, panel: Panel) -> None:
-    points = [(row.ttft_s or 0, row.score.value or 0) for row in panel.rows]
-    named = [(row.ttft_s or 0, row.score.value or 0, row.arm) for row in front(panel.rows)]
+    points = [(row.ttft_s.median or 0, row.score.value or 0) for row in panel.rows]
+    named = [(row.ttft_s.median or 0, row.score.value or 0, row.arm) for row in front(panel.rows)]
     name_points(axis, named[::-1], points)
 
 
@@ -119,8 +121,9 @@ def _table(found: Sequence[Panel]) -> tuple[tuple[str, ...], ...]:
         (
             panel.title,
             formats.arm_label(row),
-            formats.number(row.ttft_s),
+            formats.number(row.ttft_s.median),
             formats.score(row.score),
+            formats.DASH if row.without_floor is None else formats.score(row.without_floor.score),
             "yes" if row in front(panel.rows) else "no",
         )
         for panel in found

@@ -16,7 +16,7 @@ from harness.report.figures.style import (
     wrapped,
 )
 from harness.report.panels import Panel, panels
-from harness.report.rows import Row
+from harness.schema.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

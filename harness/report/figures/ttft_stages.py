@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from harness.report import formats
 from harness.report.figures.style import LIGHT, DataTable, Figure, drawing, new_canvas, to_svg
-from harness.report.rows import STAGES, Row
 from harness.schema.receipts import REFERENCE_KERNEL
+from harness.schema.records import STAGES
+from harness.schema.rows import Row, SpeedUp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +45,7 @@ _NAMES = {
 
 def draw(report: Report) -> Figure:
     """Draw one bar a length and arm; lengths are never pooled."""
-    timed = [row for row in report.headline_rows if row.ttft_s is not None]
+    timed = [row for row in report.headline_rows if row.ttft_s.median is not None]
     if not timed:
         return Figure(KEY, TITLE, reason="no latency was measured: run with --latency-samples")
     timed.sort(key=lambda row: row.length or 0)  # stable: arms keep their order
@@ -83,7 +84,7 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
             )
             left += width
         axis.annotate(
-            formats.seconds(row.ttft_s),
+            formats.seconds(row.ttft_s.median),
             (left, place),
             xytext=(5, 0),
             textcoords="offset points",
@@ -126,13 +127,14 @@ def break_even(rows: Sequence[Row]) -> list[str]:
     Between two measured lengths the gain is taken as linear in the length. With one length only
     there is nothing to interpolate, and the sentence says so.
     """
-    full = {_key(row): row.ttft_s for row in rows if row.is_reference}
+    full = {_key(row): row.ttft_s.median for row in rows if row.is_reference}
     gains: dict[str, dict[int, float]] = {}
     for row in rows:
         reference = full.get(_key(row))
-        if row.is_reference or row.length is None or row.ttft_s is None or reference is None:
+        seconds = row.ttft_s.median
+        if row.is_reference or row.length is None or seconds is None or reference is None:
             continue
-        gains.setdefault(formats.arm_label(row), {})[row.length] = reference - row.ttft_s
+        gains.setdefault(formats.arm_label(row), {})[row.length] = reference - seconds
     verdicts: dict[str, list[str]] = {}
     for arm, by_length in gains.items():
         verdicts.setdefault(_crossing(sorted(by_length.items())), []).append(arm)
@@ -155,8 +157,8 @@ def _crossing(gains: list[tuple[int, float]]) -> str:
     return verdict if len(gains) > 1 else f"{verdict}; a break-even length needs two lengths"
 
 
-def _key(row: Row) -> tuple[str | None, str, int | None, str]:
-    return row.run, row.task, row.length, row.arm.partition("@")[2]
+def _key(row: Row) -> tuple[str | None, str, int | None, str, str]:
+    return row.run, row.task, row.length, row.engine, row.dtype
 
 
 def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
@@ -166,14 +168,19 @@ def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
             row.task,
             _label(row),
             *(formats.number(row.stages_s.get(stage)) for stage in STAGES),
-            formats.number(row.ttft_s),
-            str(row.requests),
-            formats.DASH if row.checks.blocks is None else str(row.checks.blocks),
-            _percent(row.checks.order_effect),
-            formats.number(row.checks.lag1, 2),
+            formats.number(row.ttft_s.median),
+            str(row.ttft_s.requests),
+            *_checks(row.ttft_speedup),
         )
         for row in rows
     )
+
+
+def _checks(speedup: SpeedUp | None) -> tuple[str, str, str]:
+    """Blocks, order effect and lag-1 of a measurement, for readers who want to judge it."""
+    if speedup is None:
+        return formats.DASH, formats.DASH, formats.DASH
+    return str(speedup.blocks), _percent(speedup.order_effect), formats.number(speedup.lag1, 2)
 
 
 def _percent(log_effect: float | None) -> str:

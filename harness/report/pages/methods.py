@@ -31,19 +31,19 @@ class MethodRow:
 
 def method_rows(report: Report) -> list[MethodRow]:
     """One row a method, with the speed-ups that its arms were measured at."""
-    found: dict[str, MethodRow] = {}
+    rows: dict[str, MethodRow] = {}
     for run in report.runs:
         for cell in run.cells:
-            if cell.method in found:
+            if cell.method in rows:
                 continue
             own = [row for row in report.headline_rows if row.method == cell.method]
             measured = [
                 f"{formats.arm_label(row)} on {formats.task_label(row)}: "
-                f"{formats.ratio(row.speedup)} {formats.interval(row.speedup, digits=2)}".rstrip()
+                f"{formats.ratio(found)} {formats.interval(found, digits=2)}".rstrip()
                 for row in own
-                if row.speedup is not None and row.speedup.value is not None
+                if (found := row.ttft_speedup) is not None and found.value is not None
             ]
-            found[cell.method] = MethodRow(
+            rows[cell.method] = MethodRow(
                 method=cell.method,
                 arms=tuple(dict.fromkeys(formats.arm_label(row) for row in own)),
                 budget_kind=cell.budget_kind,
@@ -51,4 +51,4 @@ def method_rows(report: Report) -> list[MethodRow]:
                 improves_ttft=cell.improves_ttft,
                 measured=tuple(measured),
             )
-    return list(found.values())
+    return list(rows.values())

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.report.rows import QUIET_STATUSES
 from harness.report.source import Report, RunView
+from harness.schema.receipts import QUIET_STATUSES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Made-up runs and rows of summaries to render."""
+"""Made-up runs and rows to render."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,25 +7,37 @@ from typing import Any
 import pytest
 from synthetic import Arm, Task, build_store
 
+from harness.analysis.summary.notes import remarks
 from harness.schema.receipts import Status
+from harness.schema.rows import Row
 
 REFERENCE: dict[str, Any] = {
     "speed_up": 0.8,
     "budget_kind": "attention",
     "kernel": "reference kernel",
 }
-Entry = Callable[..., dict[str, Any]]
+Entry = Callable[..., Row]
 
 
 @pytest.fixture
 def entry() -> Entry:
-    """Return a factory of summary entries; keyword arguments replace single fields."""
+    """Return a factory of rows; keyword arguments replace single fields."""
 
-    def make(task: str, method: str = "specprefill", **changes: Any) -> dict[str, Any]:
+    def make(task: str, method: str = "specprefill", **changes: Any) -> Row:
         full = method == "full"
         made: dict[str, Any] = {
             "arm": "full" if full else "specprefill-k10-lah8",
+            "base": "full" if full else "specprefill",
+            "series": "full" if full else "specprefill-lah8",
             "method": method,
+            "engine": "vllm",
+            "dtype": "bfloat16",
+            "level": "task",
+            "group": "ruler",
+            "category": "retrieval",
+            "metric": "string_match_all",
+            "budget_kind": "none" if full else "tokens",
+            "improves_ttft": not full,
             "task": task,
             "length": 2048,
             "seed": 0,
@@ -34,13 +46,16 @@ def entry() -> Entry:
             "keep_achieved": 1.0 if full else 0.109375,
             "n": 20,
             "score": {"mean": 0.95, "low": 0.81, "high": 0.99},
-            "delta": None if full else {"mean": -0.02, "low": -0.11, "high": 0.07},
+            "delta": None
+            if full
+            else {"mean": -0.02, "low": -0.11, "high": 0.07, "n": 20, "clusters": 20},
             "ttft_s": {"median": 2.345 if full else 0.651},
-            "ttft_speedup": None if full else {"ratio": 3.42, "low": 3.1, "high": 3.8},
+            "ttft_speedup": None if full else {"ratio": 3.42, "low": 3.1, "high": 3.8, "blocks": 8},
             "stages_s": {"score": 0.31, "select": 0.001, "prefill": 0.3, "other": 0.04},
             "status": {"kept_all" if full else "active": 20},
         }
-        return made | changes
+        row = Row(**(made | changes))
+        return row.model_copy(update={"remarks": remarks(row)})
 
     return make
 

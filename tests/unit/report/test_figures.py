@@ -12,7 +12,6 @@ from harness.report.figures.pareto import front
 from harness.report.figures.style import DARK, LIGHT, MARKERS, colours
 from harness.report.figures.ttft_stages import break_even
 from harness.report.panels import MAX_PANELS, panels
-from harness.report.rows import rows_of
 from harness.report.source import open_report
 
 
@@ -132,7 +131,7 @@ def entries(entry, **by_length):
         length = int(name.removeprefix("at"))
         made.append(entry("t", "full", length=length, ttft_s={"median": full}))
         made.append(entry("t", length=length, ttft_s={"median": arm}))
-    return rows_of({"arms": made})
+    return made
 
 
 def test_break_even_is_interpolated_between_measured_lengths(entry):
@@ -167,20 +166,16 @@ def test_front_holds_exactly_what_nothing_beats(entry):
             ("tie", 1, 0.3), ("slow", 3, 0.9),
         )
     ]  # fmt: skip
-    assert [row.arm for row in front(rows_of({"arms": made}))] == ["fast", "good"]
+    assert [row.arm for row in front(made)] == ["fast", "good"]
 
 
 def test_budget_kinds_never_share_a_panel(entry):
     """A share of attention pairs is no share of tokens: arms of both kinds stand apart."""
-    rows = rows_of(
-        {
-            "arms": [
-                entry("t", "full"),
-                entry("t", arm="a", budget_kind="tokens"),
-                entry("t", arm="b", budget_kind="attention"),
-            ]
-        }
-    )
+    rows = [
+        entry("t", "full"),
+        entry("t", arm="a", budget_kind="tokens"),
+        entry("t", arm="b", budget_kind="attention"),
+    ]
     found, note = panels(rows, lambda row: True, by_budget=True)
     assert [[row.arm for row in panel.rows] for panel in found] == [["full", "a"], ["full", "b"]]
     assert note == ""
@@ -189,7 +184,7 @@ def test_budget_kinds_never_share_a_panel(entry):
 def test_left_out_panels_are_counted(entry):
     """What does not fit is said, not dropped silently."""
     made = [entry(f"t{n}") for n in range(MAX_PANELS + 3)]
-    found, note = panels(rows_of({"arms": made}), lambda row: True)
+    found, note = panels(made, lambda row: True)
     assert len(found) == MAX_PANELS
     assert "3 further panels" in note
 

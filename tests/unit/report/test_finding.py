@@ -3,16 +3,18 @@
 import pytest
 
 from harness.report.finding import find
-from harness.report.rows import Row, rows_of
 from harness.report.source import Report, open_report
+from harness.schema.rows import Row
+
+PAIRS = {"n": 20, "clusters": 20}
 
 
 class Rows(Report):
     """A report of rows alone."""
 
-    def __init__(self, *entries: dict) -> None:
+    def __init__(self, *rows: Row) -> None:
         super().__init__(())
-        self.__dict__["rows"] = rows_of({"arms": entries})
+        self.__dict__["rows"] = list(rows)
         self.__dict__["models"] = "MODEL (vllm, bfloat16)"
 
 
@@ -31,7 +33,7 @@ class Rows(Report):
 )
 def test_the_interval_decides_the_words(entry, delta, words):
     """Loss and gain are said only where the interval excludes zero."""
-    found = find(Rows(entry("ruler_vt", "full"), entry("ruler_vt", delta=delta)))
+    found = find(Rows(entry("ruler_vt", "full"), entry("ruler_vt", delta={**delta, **PAIRS})))
     assert words in found.quality
 
 
@@ -47,7 +49,7 @@ def test_latency_names_batch_length_and_model(entry):
 
 def test_slower_is_called_slower(entry):
     """A ratio under one is no speed-up."""
-    slow = {"ratio": 0.8, "low": 0.7, "high": 0.9}
+    slow = {"ratio": 0.8, "low": 0.7, "high": 0.9, "blocks": 8}
     found = find(Rows(entry("t", "full"), entry("t", ttft_speedup=slow)))
     assert "later" in found.latency
     assert "sooner" not in found.latency
@@ -55,7 +57,7 @@ def test_slower_is_called_slower(entry):
 
 def test_the_lead_is_the_first_specprefill_arm_not_the_best(entry):
     """The headline is not picked by its result."""
-    best = {"mean": 0.2, "low": 0.1, "high": 0.3}
+    best = {"mean": 0.2, "low": 0.1, "high": 0.3, **PAIRS}
     found = find(
         Rows(
             entry("t", "full"),
@@ -72,7 +74,7 @@ def test_floor_tasks_are_out_of_the_headline_and_named(entry):
     """Where full prefill fails, nothing is concluded, and the reader is told which task."""
     found = find(Rows(entry("t", "full", floor=True), entry("t", floor=True)))
     assert "0.95" not in found.quality
-    assert "t @ 2,048" in found.left_out[0]
+    assert "t @ 2,048" in found.floors[0]
 
 
 def test_floor_everywhere_concludes_nothing(entry):
@@ -85,7 +87,7 @@ def test_floor_everywhere_concludes_nothing(entry):
 def test_no_shared_score_is_said_as_such(entry):
     """An arm that failed beside a full prefill that ran is not called unpaired."""
     nothing = {"mean": None, "low": None, "high": None, "reason": "failed"}
-    found = find(Rows(entry("t", "full"), entry("t", score=nothing, delta=nothing)))
+    found = find(Rows(entry("t", "full"), entry("t", score=nothing, delta={**nothing, **PAIRS})))
     assert "no example has a score both here and under full prefill" in found.quality
 
 

@@ -5,16 +5,19 @@ import io
 import json
 
 import pytest
+from rich.console import Console
 from synthetic import Task, build_store
 
 from harness.analysis.summary import summarize
 from harness.errors import ConfigError, HarnessError, StoreError
+from harness.report.columns import COLUMNS
 from harness.report.formats import number, signed, visible
 from harness.report.markdown import escape
-from harness.report.pages.categories import COUNTING, band_rows, category_of, sections
+from harness.report.pages.categories import band_rows, sections
 from harness.report.render import render, write_text
-from harness.report.rows import rows_of
-from harness.report.tables import COLUMNS, cell
+from harness.report.source import open_report
+from harness.report.tables import cell
+from harness.report.terminal import render_table
 from harness.run.store import Store
 
 
@@ -71,38 +74,72 @@ def test_markdown_escapes_text_from_outside():
     )
 
 
-def test_counting_tasks_stand_apart(entry):
-    """Counting comes last and is in no other category's mean, whatever it is filed under."""
-    rows = rows_of(
-        {
-            "arms": [
-                entry("ruler_cwe", category="aggregation"),
-                entry("longbench_passage_count", category="synthetic"),
-                entry("longbench_a", category="synthetic", score={"mean": 0.4}),
-                entry("longbench_b", category="synthetic", score={"mean": 0.6}),
-            ]
-        }
-    )
-    found = sections(rows)
-    assert [len(section.rows) for section in found] == [2, 2]
-    assert found[0].means[0].score == pytest.approx(0.5)
-    assert all(category_of(row) == COUNTING for row in found[-1].rows)
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A LongBench run: a floor task among the question answering, a counting one in synthetic."""
+    tasks = [
+        Task(f"longbench_{name}", "longbench", category, length=None, n=10)
+        for name, category in (
+            ("qasper", "single_doc_qa"),
+            ("narrativeqa", "single_doc_qa"),
+            ("passage_count", "synthetic"),
+            ("passage_retrieval_en", "synthetic"),
+        )
+    ]
+    right = {"qasper": 8, "narrativeqa": 1, "passage_count": 5, "passage_retrieval_en": 9}
+
+    def score(arm, task, index):
+        return float(index < right[task.removeprefix("longbench_")] - (arm != "full"))
+
+    folder = tmp_path_factory.mktemp("runs") / "mixed"
+    return build_store(folder, tasks=tasks, score=score, run_id="mixed")
 
 
-def test_means_leave_floor_tasks_out(entry):
-    """A task that full prefill cannot do adds nothing to a mean."""
-    rows = rows_of(
-        {
-            "arms": [
-                entry("a", category="qa", score={"mean": 0.8}),
-                entry("b", category="qa", score={"mean": 0.6}),
-                entry("c", category="qa", score={"mean": 0.0}, floor=True),
-            ]
-        }
+def test_counting_tasks_are_marked_and_inside(mixed):
+    """passage_count is in its category's mean as LongBench has it, last, and beside left out."""
+    with open_report([str(mixed)]) as report:
+        (section,) = [s for s in sections(report) if s.title == "Synthetic"]
+        full = section.means[0]
+    assert [row.counting for row in section.rows] == [False, False, True, True]
+    assert full.score == pytest.approx((0.5 + 0.9) / 2)
+    assert full.without_counting.score == pytest.approx(0.9)
+    assert full.counting_tasks == ("longbench_passage_count",)
+
+
+def test_means_hold_floor_tasks_and_stand_without_them_beside(mixed):
+    """A floor task is named and in the mean; the mean without it never takes its place."""
+    with open_report([str(mixed)]) as report:
+        (section,) = [s for s in sections(report) if s.title == "Single doc QA"]
+        full = section.means[0]
+    assert full.score == pytest.approx((0.8 + 0.1) / 2)
+    assert full.floor_tasks == full.without_floor.left_out == ("longbench_narrativeqa",)
+    assert full.without_floor.score == pytest.approx(0.8)
+    text = render([str(mixed)], "md")
+    assert "| *mean of 2 tasks* | full |  |  | 0.450 |" in text
+    beside = next(
+        line for line in text.splitlines() if "*without 1 floor task* | full |  |" in line
     )
-    (section,) = sections(rows)
-    assert section.means[0].score == pytest.approx(0.7)
-    assert section.means[0].tasks == 2
+    assert "| 0.800 |" in beside
+    assert beside.endswith("| longbench_narrativeqa |")
+
+
+def test_every_page_prints_the_same_average(mixed):
+    """Terminal, Markdown, HTML, JSON and the paper's table show one overall and one category."""
+    with open_report([str(mixed)]) as report:
+        (summary,) = [run.summary for run in report.runs]
+    overall = next(m for m in summary.categories if m.is_overall and m.method == "full")
+    assert overall.score == pytest.approx((0.45 + 0.7) / 2)
+    console = Console(width=200, file=io.StringIO(), color_system=None)
+    render_table(summary, console)
+    printed, page = console.file.getvalue(), render([str(mixed)], "html", "paper")
+    markdown = render([str(mixed)], "md", "paper")
+    for text in (printed, markdown, page):
+        assert "mean of 2 categories (4 tasks)" in text
+        assert "0.575" in text
+        assert "without 1 floor task" in text
+    assert f'value="{overall.score}"' in page
+    assert "| 45.00 |" in markdown  # beside the paper: over both tasks
+    assert "2; 70.00, Δ −10.00 without 1 floor (longbench_narrativeqa)" in markdown
 
 
 def test_natural_lengths_are_shown_in_bands(tmp_path):
@@ -110,7 +147,7 @@ def test_natural_lengths_are_shown_in_bands(tmp_path):
     tasks = [Task("longbench_qasper", "longbench", "single_doc_qa", length=None, n=8)]
     run = build_store(tmp_path / "run", tasks=tasks)
     with Store.open(run) as store:
-        rows = rows_of(summarize(store).to_json())
+        rows = summarize(store).arms
     (band,) = band_rows(rows)
     assert band[:2] == ("longbench_qasper", "specprefill")
     assert "–" in band[2]

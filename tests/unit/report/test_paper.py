@@ -36,7 +36,13 @@ def compared(folder, **options):
 def test_ruler_stands_beside_its_parts(tmp_path):
     """Each part of RULER is compared at the nearest published length, which is named."""
     tasks = [
-        Task(f"ruler_{name}", length=2048, n=10) for name in ("niah_single_1", "vt", "qa_1", "cwe")
+        Task(f"ruler_{name}", category=category, length=2048, n=10)
+        for name, category in (
+            ("niah_single_1", "retrieval"),
+            ("vt", "tracking"),
+            ("qa_1", "question_answering"),
+            ("cwe", "aggregation"),
+        )
     ]
     _, tables = compared(tmp_path, tasks=tasks)
     rows = tables["RULER by part at 10 % keep"].rows

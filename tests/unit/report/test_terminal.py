@@ -2,18 +2,18 @@
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from harness.report.terminal import render_table
+from harness.schema.rows import Row, RunSummary
 
 
-def printed(arms: Sequence[dict[str, Any]], width: int = 170) -> str:
+def printed(arms: Sequence[Row], width: int = 170) -> str:
     """Return what is printed on a terminal of ``width`` columns."""
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    render_table({"run": "r", "path": "results/runs/r", "arms": list(arms)}, console)
+    render_table(RunSummary(run="r", path="results/runs/r", arms=tuple(arms)), console)
     return console.file.getvalue()
 
 
@@ -34,10 +34,13 @@ def test_pooled_row_leads_and_says_that_it_is_too_small(entry):
     text = printed(
         [
             entry("ruler", "full", n=40, level="group"),
-            entry("ruler", n=40, level="group", note="too few to conclude: both are possible"),
+            entry(
+                "ruler", n=40, level="group", undecided=True,
+                note="too few to conclude: both are possible",
+            ),
             entry("ruler_vt"),
         ]
-    )
+    )  # fmt: skip
     assert text.index("ruler (pooled)") < text.index("ruler_vt")
     heading = next(line for line in text.splitlines() if "ruler (pooled)" in line)
     assert "too few to conclude" in heading
@@ -61,7 +64,7 @@ def test_no_notice_without_silent_prompts(entry):
 def test_missing_interval_points_to_its_reason(entry):
     """A figure without an interval is marked, and the reason stands below, once."""
     reason = "2 blocks; an interval needs 6"
-    speedup = {"ratio": 3.42, "low": None, "high": None, "reason": reason}
+    speedup = {"ratio": 3.42, "low": None, "high": None, "reason": reason, "blocks": 2}
     text = printed([entry("a", ttft_speedup=speedup), entry("b", ttft_speedup=speedup)])
     assert text.count("specprefill-k10-lah8 (1)") == 2
     assert text.count(reason) == 1

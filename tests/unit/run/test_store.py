@@ -47,6 +47,7 @@ CELL = CellRecord(
     improves_ttft=True,
     reference_cell_id=None,
     identity={},
+    base="specprefill",
     pool="specprefill",
     series="specprefill",
 )
@@ -196,6 +197,7 @@ def test_cells_of_early_stores_get_their_pool_and_curve(
     old = {"arm": arm, "keep": keep, "look_ahead": 8, "method_seed": 0, "engine": "hf"}
     fields = cell_fields(json.dumps(old))
     assert (fields["pool"], fields["series"]) == (pool, series)
+    assert fields["base"] == series.partition("-lah")[0].partition("@")[0]
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:

@@ -1,125 +1,145 @@
-"""Means by category: unweighted, floor tasks apart, printed where a group has several."""
+"""Averages over tasks: as the benchmarks' authors average, over every task, parts beside."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
+from pathlib import Path
 
 import pytest
 from synthetic import Arm, Task, build_store
 
-from harness.analysis.stats.estimate import Estimate
 from harness.analysis.summary import summarize
 from harness.analysis.summary.categories import category_means
-from harness.analysis.summary.rows import ArmRow
 from harness.report.terminal import category_lines
 from harness.run.store import Store
+from harness.schema.rows import OVERALL, CategoryMean, Estimate, Row, RunSummary
+
+
+def summary_of(folder: Path, tasks: list[Task], right: dict[str, int]) -> RunSummary:
+    """Summary of a run: full has so many first answers right; the arm loses every second one."""
+
+    def score(arm: str, task: str, index: int) -> float:
+        return float(index < right[task] and (arm == "full" or index % 2 == 0))
+
+    build_store(folder / "run", tasks=tasks, arms=[Arm()], score=score, blocks=1)
+    with Store.open(folder / "run") as opened:
+        return summarize(opened)
 
 
 @pytest.fixture(scope="module")
-def summary(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """Two retrieval tasks of unlike size, and a tracking task that the model cannot do."""
-    folder = tmp_path_factory.mktemp("categories")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> RunSummary:
+    """Three retrieval tasks, of unlike size and one impossible; and an impossible other task."""
     tasks = [
         Task(name="easy", n=10, category="retrieval"),
         Task(name="hard", n=30, category="retrieval"),
+        Task(name="none", n=10, category="retrieval"),
         Task(name="impossible", n=10, category="tracking"),
     ]
-    rates = {"easy": 1.0, "hard": 0.5, "impossible": 0.0}
-
-    def score(arm: str, task: str, index: int) -> float:
-        right = index < rates[task] * (30 if task == "hard" else 10)
-        return float(right and (arm == "full" or index % 2 == 0))
-
-    build_store(folder / "run", tasks=tasks, arms=[Arm()], score=score, blocks=1)
-    with Store.open(folder / "run") as opened:
-        return summarize(opened).to_json()
+    right = {"easy": 10, "hard": 15, "none": 0, "impossible": 0}
+    return summary_of(tmp_path_factory.mktemp("categories"), tasks, right)
 
 
-def test_tasks_weigh_alike(summary: dict) -> None:
-    """The mean of 1.0 and 0.5 is 0.75, however many examples each task has."""
-    full = next(
-        m for m in summary["categories"] if m["arm"] == "full" and m["category"] == "retrieval"
-    )
-    assert full["score"] == pytest.approx(0.75)
-    assert full["delta"] is None
-    assert full["tasks"] == ["easy", "hard"]
+def one(summary: RunSummary, category: str, arm: str = "full") -> CategoryMean:
+    """The mean of one arm over one category."""
+    (found,) = [m for m in summary.categories if (m.category, m.arm) == (category, arm)]
+    return found
 
 
-def test_a_category_of_floor_tasks_is_shown_as_such(summary: dict) -> None:
-    """A category that the model cannot do is there, marked, and not mistaken for a loss."""
-    means = [m for m in summary["categories"] if m["category"] == "tracking"]
-    assert means
-    assert all(m["floor"] for m in means)
+def test_tasks_weigh_alike_and_none_is_dropped(summary: RunSummary) -> None:
+    """The mean of 1.0, 0.5 and a floor task's 0.0 is 0.5, however many examples each has."""
+    full = one(summary, "retrieval")
+    assert full.score == pytest.approx(0.5)
+    assert full.delta is None
+    assert full.tasks == ("easy", "hard", "none")
+    assert full.left_out == ()
+    assert one(summary, "retrieval", "specprefill").delta == pytest.approx((-0.5 - 7 / 30) / 3)
 
 
-def test_the_terminal_prints_a_line_a_category(summary: dict) -> None:
-    """Each category has its line with every arm; the floor one says so."""
-    head, *lines = category_lines(summary)
-    assert head == "Mean by category:"
-    assert len(lines) == 3
-    assert "full 0.750" in lines[0]
-    assert "floor" in lines[1]
-    assert "overall" in lines[2]
-    assert "(mean of retrieval): full 0.750" in lines[2]
+def test_the_mean_without_floor_tasks_stands_beside(summary: RunSummary) -> None:
+    """Floor tasks are counted and named; without them the mean is 0.75, in a field of its own."""
+    full = one(summary, "retrieval")
+    assert full.floor_tasks == ("none",)
+    assert full.without_floor is not None
+    assert full.without_floor.left_out == ("none",)
+    assert full.without_floor.score == pytest.approx(0.75)
+    assert full.floor is False
 
 
-def test_overall_is_the_mean_of_the_categories(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """LongBench's overall score weighs categories alike, however many tasks each has."""
-    folder = tmp_path_factory.mktemp("overall")
-    tasks = [
-        Task(name="a", n=10, category="single_doc_qa"),
-        Task(name="b", n=10, category="single_doc_qa"),
-        Task(name="c", n=10, category="code"),
+def test_a_category_of_floor_tasks_is_shown_as_such(summary: RunSummary) -> None:
+    """A category that the model cannot do is there, marked, with nothing beside it."""
+    mean = one(summary, "tracking")
+    assert mean.floor is True
+    assert mean.score == 0
+    assert mean.without_floor is None
+
+
+def test_the_terminal_prints_a_line_a_category(summary: RunSummary) -> None:
+    """Each category has its line with every arm, and one without its floor tasks, by name."""
+    head, *lines = category_lines(summary.categories)
+    assert head == "Averages over tasks:"
+    assert lines == [
+        "ruler retrieval, mean of 3 tasks @ 2,048: full 0.500; specprefill 0.256 (Δ −0.244)",
+        "ruler retrieval, without 1 floor task (none): full 0.750; specprefill 0.383 (Δ −0.367)",
+        "ruler tracking, mean of 1 task, floor @ 2,048: full 0.000; specprefill 0.000 (Δ 0.000)",
+        "ruler overall, mean of 4 tasks @ 2,048: full 0.375; specprefill 0.192 (Δ −0.183)",
+        "ruler overall, without 2 floor tasks (none, impossible): full 0.750; "
+        "specprefill 0.383 (Δ −0.367)",
     ]
-    rates = {"a": 10, "b": 6, "c": 4}
-
-    def score(arm: str, task: str, index: int) -> float:
-        return float(index < rates[task] - (2 if arm != "full" else 0))
-
-    build_store(folder / "run", tasks=tasks, arms=[Arm()], score=score, blocks=1)
-    with Store.open(folder / "run") as opened:
-        means = summarize(opened).to_json()["categories"]
-    full, sparse = (mean for mean in means if mean["category"] == "overall")
-    assert full["score"] == pytest.approx((0.8 + 0.4) / 2)
-    assert sparse["delta"] == pytest.approx(-0.2)
-    assert full["categories"] == ["single_doc_qa", "code"]
-    assert full["tasks"] == ["a", "b", "c"]
 
 
-def row(arm: str, task: str, category: str, score: float | None) -> ArmRow:
+def test_ruler_weighs_its_tasks_alike(summary: RunSummary) -> None:
+    """RULER's average is over its tasks, as NVIDIA's is over 13, counting ones included."""
+    assert one(summary, OVERALL).score == pytest.approx((1 + 0.5 + 0 + 0) / 4)
+    assert one(summary, OVERALL).weighs == "tasks"
+
+
+def test_longbench_weighs_its_categories_alike(tmp_path: Path) -> None:
+    """LongBench's overall score is over categories, however many tasks each has."""
+    tasks = [
+        Task(name=name, group="longbench", n=10, category=category, length=None)
+        for name, category in (
+            ("a", "single_doc_qa"),
+            ("b", "single_doc_qa"),
+            ("c", "code"),
+            ("longbench_passage_count", "synthetic"),
+            ("d", "synthetic"),
+        )
+    ]
+    right = {"a": 10, "b": 1, "c": 4, "longbench_passage_count": 3, "d": 9}
+    full = one(summary_of(tmp_path, tasks, right), OVERALL)
+    assert full.score == pytest.approx((0.55 + 0.4 + 0.6) / 3)
+    assert full.weighs == "categories"
+    assert full.categories == ("single_doc_qa", "code", "synthetic")
+    assert full.tasks == ("a", "b", "c", "longbench_passage_count", "d")
+    assert full.without_floor is not None
+    assert full.without_floor.score == pytest.approx((1.0 + 0.4 + 0.6) / 3)
+    assert full.without_counting is not None
+    assert full.without_counting.left_out == ("longbench_passage_count",)
+    assert full.without_counting.score == pytest.approx((0.55 + 0.4 + 0.9) / 3)
+
+
+def row(arm: str, task: str, category: str, score: float | None, *, counting: bool = False) -> Row:
     """A task's row with what means are made of."""
-    estimate = Estimate(score, None, None, 10, 10)
-    return cast(
-        ArmRow,
-        SimpleNamespace(
-            level="task", group="g", category=category, arm=arm, length=None, task=task,
-            score=estimate, delta=None, floor=False,
-        ),
+    return Row(
+        level="task", arm=arm, base=arm, series=arm, method=arm, engine="vllm", dtype="bfloat16",
+        task=task, group="g", category=category, metric="m", n=10, counting=counting,
+        score=Estimate(mean=score), budget_kind="none", improves_ttft=False,
     )  # fmt: skip
 
 
-def test_overall_compares_equals_and_counts_nothing() -> None:
-    """An arm that lacks a task has no overall mean; a category that only counts is in none."""
-    rows = [
-        row(arm, task, category, score)
-        for arm, missing in (("full", ""), ("broken", "c"))
-        for task, category, score in (
-            ("a", "retrieval", 1.0),
-            ("c", "tracking", 0.5),
-            ("ruler_cwe", "aggregation", 0.0),
-        )
-        if task != missing
-    ]
-    (overall,) = (mean for mean in category_means(rows) if mean["category"] == "overall")
-    assert overall["arm"] == "full"
-    assert overall["score"] == pytest.approx(0.75)
-    assert overall["left_out"] == ["ruler_cwe"]
+@pytest.mark.parametrize("missing", ["absent", "unscored"])
+def test_an_arm_without_one_of_the_tasks_has_no_average(missing: str) -> None:
+    """An average over fewer tasks than the arm beside it has would be another figure."""
+    rows = [row("full", "a", "retrieval", 1.0), row("full", "c", "tracking", 0.5)]
+    rows.append(row("broken", "a", "retrieval", 0.9))
+    if missing == "unscored":
+        rows.append(row("broken", "c", "tracking", None))
+    full, broken = (mean for mean in category_means(rows) if mean.is_overall)
+    assert full.score == pytest.approx(0.75)
+    assert (broken.arm, broken.score, broken.left_out) == ("broken", None, ("c",))
+    (line,) = [line for line in category_lines(category_means(rows)) if "overall" in line]
+    assert "broken – (no score on c)" in line
 
 
-def test_one_category_needs_no_line() -> None:
-    """A group with one category has its pooled row already."""
-    mean = {"group": "g", "category": "c", "length": None, "arm": "full"}
-    assert category_lines({"categories": [mean]}) == []
+def test_one_category_of_one_task_needs_no_line() -> None:
+    """A single task's row is its own average."""
+    assert category_lines(category_means([row("full", "a", "retrieval", 1.0)])) == []

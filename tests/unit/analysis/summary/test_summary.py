@@ -73,14 +73,52 @@ def test_natural_lengths_are_timed_by_band(tmp_path):
     assert arm["ttft_speedup"] == arm["ttft_by_length"]["128–255"]
 
 
-def test_floor_tasks_are_shown_but_not_pooled(tmp_path):
-    """A task that full prefill cannot do is marked, left out of the pool, and named there."""
+def test_floor_tasks_are_marked_and_the_pool_stands_without_them_beside(tmp_path):
+    """A task that full prefill cannot do is in the headline, named; beside it the others alone."""
     rows = rows_of(tmp_path, tasks=[Task("ruler_a"), Task("ruler_b"), Task("ruler_c", full_rate=0)])
     assert only(rows, arm="specprefill", task="ruler_c")["floor"] is True
     assert only(rows, arm="specprefill", task="ruler_c")["delta"]["p_holm"] is None
     pooled = only(rows, arm="specprefill", task="ruler")
-    assert pooled["n"] == 40
-    assert "ruler_c (floor)" in pooled["note"]
+    a, b = (only(rows, arm="specprefill", task=f"ruler_{t}") for t in "ab")
+    assert (pooled["n"], pooled["floor"]) == (60, False)
+    assert pooled["score"]["mean"] == pytest.approx((a["score"]["mean"] + b["score"]["mean"]) / 3)
+    assert "1 floor task among the 3: ruler_c" in pooled["note"]
+    beside = pooled["without_floor"]
+    assert (beside["n"], beside["left_out"]) == (40, ["ruler_c"])
+    assert beside["score"]["mean"] == pytest.approx(pooled["score"]["mean"] * 3 / 2)
+    assert beside["delta"]["mean"] == pytest.approx(pooled["delta"]["mean"] * 3 / 2)
+
+
+def test_a_group_of_floor_tasks_is_floor(tmp_path):
+    """Where the model can do none of a group, its pool is marked, and nothing stands beside."""
+    rows = rows_of(tmp_path, tasks=[Task("ruler_a", full_rate=0), Task("ruler_b", full_rate=0)])
+    pooled = only(rows, arm="specprefill", task="ruler")
+    assert pooled["floor"] is True
+    assert pooled["without_floor"] is None
+    assert not pooled["undecided"]
+
+
+def test_a_pool_without_one_of_its_tasks_is_none(tmp_path):
+    """An arm that failed on a task has no pooled score: over the others it would be another."""
+    folder = build_store(tmp_path / "run", tasks=[Task("ruler_a"), Task("ruler_b")])
+    with Store.open(folder) as store:
+        broken = next(c for c in store.cells() if c.task == "ruler_b" and c.method != "full")
+        store.set_cell_status(broken.cell_id, CellStatus.FAILED, "out of memory")
+        rows = json.loads(summarize(store).dumps())["arms"]
+    pooled = only(rows, arm="specprefill", task="ruler")
+    assert pooled["score"]["mean"] is None
+    assert pooled["score"]["reason"] == pooled["delta"]["reason"] == "no result on ruler_b"
+    assert only(rows, arm="full", task="ruler")["score"]["mean"] is not None
+
+
+def test_arms_are_told_apart_by_their_facts(tmp_path):
+    """Two arms of a user whose names end alike stay two rows and two curves."""
+    arms = [
+        Arm(f"{name}-k10", keep=0.1, given=name) for name in ("my-k2-arm", "my-k4-arm", "my-m0")
+    ]
+    rows = rows_of(tmp_path, arms=arms)
+    assert [r["arm"] for r in rows[1:]] == ["my-k2-arm-k10", "my-k4-arm-k10", "my-m0-k10"]
+    assert [r["series"] for r in rows[1:]] == ["my-k2-arm", "my-k4-arm", "my-m0"]
 
 
 def test_deltas_pair_by_example(tmp_path):

@@ -1,16 +1,15 @@
-"""Which cells make one row: the same arm on the same task and length, over all its seeds."""
+"""Which stored cells make one row: the same arm on the same task and length, over all its seeds."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from harness.schema.records import CellRecord, CellStatus
 
 
 @dataclass(frozen=True)
-class Setting:
+class PooledCell:
     """Cells that differ in their seeds only.
 
     Attributes
@@ -45,29 +44,27 @@ class Setting:
         bad = (CellStatus.FAILED, CellStatus.UNSUPPORTED)
         return next((c for c in self.cells if c.status in bad), None)
 
-    def at_seed(self, seed: int) -> Setting:
+    def at_seed(self, seed: int) -> PooledCell:
         """The same arm at one data seed."""
-        cells = tuple(c for c in self.cells if c.seed == seed)
-        return Setting(self.task, self.length, self.arm, cells)
+        return replace(self, cells=tuple(c for c in self.cells if c.seed == seed))
+
+    def references(self, by_id: Mapping[str, CellRecord]) -> list[CellRecord]:
+        """Full-prefill cells that these refer to: same engine, dtype, task, length and seed."""
+        names = dict.fromkeys(c.reference_cell_id for c in self.cells)
+        return [by_id[name] for name in names if name is not None and name in by_id]
 
 
-def settings_of(cells: Sequence[CellRecord]) -> list[Setting]:
+def pooled_cells(cells: Sequence[CellRecord]) -> list[PooledCell]:
     """Group a run's cells, in the plan's order.
 
-    Repetitions of a stochastic arm are named ``random-k10-m0``, ``random-k10-m1``: where more
-    than one is there they are one arm, ``random-k10``.
+    Repetitions of a stochastic arm (``random-k10-m0``, ``random-k10-m1``) share their ``pool``:
+    where more than one is there they are one arm of that name.
     """
-    stems = [_without_method_seed(cell) for cell in cells]
     repeats: dict[str, set[int]] = {}
-    for cell, stem in zip(cells, stems, strict=True):
-        repeats.setdefault(stem, set()).add(cell.method_seed)
+    for cell in cells:
+        repeats.setdefault(cell.pool, set()).add(cell.method_seed)
     found: dict[tuple[str, int | None, str], list[CellRecord]] = {}
-    for cell, stem in zip(cells, stems, strict=True):
-        name = stem if len(repeats[stem]) > 1 else cell.arm
+    for cell in cells:
+        name = cell.pool if len(repeats[cell.pool]) > 1 else cell.arm
         found.setdefault((cell.task, cell.length, name), []).append(cell)
-    return [Setting(*key, tuple(group)) for key, group in found.items()]
-
-
-def _without_method_seed(cell: CellRecord) -> str:
-    # A name may end in the engine where that is not the run's own: random-k10-m0@hf.
-    return re.sub(rf"-m{cell.method_seed}(?=@|$)", "", cell.arm)
+    return [PooledCell(*key, tuple(group)) for key, group in found.items()]

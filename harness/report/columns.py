@@ -1,0 +1,78 @@
+"""The columns of a row as a table has them: what the CSV prints and Python hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from harness.schema.records import STAGES
+from harness.schema.rows import Interval, Row, Without
+
+Kind = Literal["Int64", "Float64", "string", "bool"]
+Column = tuple[str, Kind, Callable[[Row], Any]]
+
+
+def _interval(name: str, of: Callable[[Row], Interval | None]) -> Iterator[Column]:
+    """Columns of a figure and the ends of its interval."""
+
+    def part(end: str) -> Callable[[Row], Any]:
+        return lambda row: getattr(of(row), end, None)
+
+    for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
+        yield f"{name}{suffix}", "Float64", part(end)
+
+
+def _beside(name: str, of: Callable[[Row], Without | None]) -> Iterator[Column]:
+    """Columns of a pooled row's figures without some of its tasks."""
+    yield f"tasks_{name}", "string", lambda row: " ".join(getattr(of(row), "left_out", ())) or None
+    yield from _interval(f"score_{name}", lambda row: getattr(of(row), "score", None))
+    yield from _interval(f"delta_{name}", lambda row: getattr(of(row), "delta", None))
+
+
+def _stage(name: str) -> Column:
+    return f"{name}_s", "Float64", lambda row: row.stages_s.get(name)
+
+
+_COLUMNS: tuple[Column, ...] = (
+    ("run", "string", lambda row: row.run),
+    ("level", "string", lambda row: row.level),
+    ("group", "string", lambda row: row.group),
+    ("category", "string", lambda row: row.category),
+    ("task", "string", lambda row: row.task),
+    ("length", "Int64", lambda row: row.length),
+    ("seed", "Int64", lambda row: row.seed),
+    ("arm", "string", lambda row: row.arm),
+    ("method", "string", lambda row: row.method),
+    ("look_ahead", "Int64", lambda row: row.look_ahead),
+    ("budget_kind", "string", lambda row: row.budget_kind),
+    ("keep_requested", "Float64", lambda row: row.keep_requested),
+    ("keep_achieved", "Float64", lambda row: row.keep_achieved),
+    ("n", "Int64", lambda row: row.n),
+    *_interval("score", lambda row: row.score),
+    *_interval("delta", lambda row: row.delta),
+    ("ttft_median_s", "Float64", lambda row: row.ttft_s.median),
+    ("ttft_requests", "Int64", lambda row: row.ttft_s.requests),
+    *_interval("ttft_speedup", lambda row: row.ttft_speedup),
+    *map(_stage, STAGES),
+    ("evidence_kept", "Float64", lambda row: row.evidence_kept),
+    ("floor", "bool", lambda row: row.floor),
+    ("status", "string", lambda row: " ".join(f"{name}={n}" for name, n in row.status.items())),
+    ("remarks", "string", lambda row: "; ".join(row.remarks)),
+    ("interval", "string", lambda row: None),  # a report's choice, see line()
+    ("kernel", "string", lambda row: row.ttft_s.kernel),
+    ("counting", "bool", lambda row: row.counting),
+    *_beside("without_floor", lambda row: row.without_floor),
+    *_beside("without_counting", lambda row: row.without_counting),
+)
+
+COLUMNS = tuple(name for name, _, _ in _COLUMNS)
+"""Names; later versions may add some at the end, none changes its meaning."""
+
+KINDS: dict[str, Kind] = {name: kind for name, kind, _ in _COLUMNS}
+"""Column → pandas' dtype; all of them know a missing value, but for truth values."""
+
+
+def line(row: Row, run: str, interval: str = "jackknife") -> list[Any]:
+    """Return what :data:`COLUMNS` holds of a row; missing is None, never 0."""
+    told = {"run": run, "interval": interval}
+    return [told[name] if name in told else of(row) for name, _, of in _COLUMNS]
