@@ -13,20 +13,33 @@ Column = tuple[str, Kind, Callable[[Row], Any]]
 
 
 def _interval(name: str, of: Callable[[Row], Interval | None]) -> Iterator[Column]:
-    """Columns of a figure and the ends of its interval."""
+    """Columns of a figure and the ends of its interval; None where the row has no such figure."""
 
-    def part(end: str) -> Callable[[Row], Any]:
-        return lambda row: getattr(of(row), end, None)
+    def column(end: str, read: Callable[[Interval], float | None]) -> Column:
+        def value(row: Row) -> float | None:
+            found = of(row)
+            return None if found is None else read(found)
 
-    for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
-        yield f"{name}{suffix}", "Float64", part(end)
+        return f"{name}{end}", "Float64", value
+
+    yield column("", lambda found: found.value)
+    yield column("_low", lambda found: found.low)
+    yield column("_high", lambda found: found.high)
 
 
 def _beside(name: str, of: Callable[[Row], Without | None]) -> Iterator[Column]:
     """Columns of a pooled row's figures without some of its tasks."""
-    yield f"tasks_{name}", "string", lambda row: " ".join(getattr(of(row), "left_out", ())) or None
-    yield from _interval(f"score_{name}", lambda row: getattr(of(row), "score", None))
-    yield from _interval(f"delta_{name}", lambda row: getattr(of(row), "delta", None))
+
+    def column(read: Callable[[Without], Any]) -> Callable[[Row], Any]:
+        def value(row: Row) -> Any:
+            part = of(row)
+            return None if part is None else read(part)
+
+        return value
+
+    yield f"tasks_{name}", "string", column(lambda part: " ".join(part.left_out))
+    yield from _interval(f"score_{name}", column(lambda part: part.score))
+    yield from _interval(f"delta_{name}", column(lambda part: part.delta))
 
 
 def _stage(name: str) -> Column:
