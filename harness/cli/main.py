@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gate": ("harness.cli.gate", "Compare a run with a committed baseline, for CI."),
     "plan": ("harness.cli.plan", "Say how many examples a margin needs."),
     "calibrate": ("harness.cli.calibrate", "Choose a keep rate, judged on held-out examples only."),
+    "serve": ("harness.cli.serve", "Serve a pair over HTTP as vLLM does, SpecPrefill inside."),
     "bench": ("harness.cli.bench", "Time the method against its physical bound."),
     "doctor": ("harness.cli.doctor", "Say what this machine has and what is missing."),
 }

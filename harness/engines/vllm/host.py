@@ -294,6 +294,17 @@ def _end(processes: Sequence[Any]) -> None:
     psutil.wait_procs(processes, timeout=5)
 
 
+def kill_tree(pid: int) -> None:
+    """Kill a process and all below it, at once: what hangs listens to nothing milder."""
+    import psutil
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (*process.children(recursive=True), process):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
 def _one_line(error: BaseException, cause: str | None, model: str) -> BaseException:
     """Turn a failed start into one line, unless it is ours, an interrupt, or being debugged."""
     if debugging() or isinstance(error, HarnessError) or not isinstance(error, Exception):

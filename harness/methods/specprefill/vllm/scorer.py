@@ -6,47 +6,22 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
-
-import numpy as np
-import numpy.typing as npt
+from typing import Self
 
 from harness.engines.base import EngineSpec
-from harness.engines.scorer import ScoreRequest, Scores, ScoringConfig
+from harness.engines.scorer import ScoreRequest, Scores
 from harness.engines.vllm import flavour
 from harness.engines.vllm.host import Host, HostOptions
-from harness.engines.vllm.wire import ROWS_KEY, Rows, WindowPart
-from harness.errors import ConfigError, HarnessError
-from harness.methods.specprefill.windows import WindowPlan, plan_windows
+from harness.errors import HarnessError
+from harness.methods.specprefill.vllm.passes import (
+    Ended,
+    Pass,
+    Speculating,
+    following,
+    merge_ranks,
+)
+from harness.methods.specprefill.windows import WindowPlan
 from harness.models.config_facts import bos_token_id, model_digest, read_config
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """One request to the speculator's engine.
-
-    ``forced`` look-ahead tokens follow the prompt and are not decoded again (windows other than
-    the last).
-    """
-
-    tokens: tuple[int, ...]
-    config: ScoringConfig
-    count: int
-    forced: tuple[int, ...] = ()
-    window: WindowPart | None = None
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """What became of a pass: generated tokens, and each rank's report."""
-
-    tokens: tuple[int, ...]
-    ranks: tuple[Mapping[str, Any], ...]
-
-    @property
-    def captured(self) -> int:
-        return min(int(rank["captured"]) for rank in self.ranks)
 
 
 class VllmScorer:
@@ -58,7 +33,8 @@ class VllmScorer:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._numbers = itertools.count()
-        self._bos = bos_token_id(read_config(host.options.model))
+        bos = bos_token_id(read_config(host.options.model))
+        self._facts = Speculating(host.options.max_model_len, bos)
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:
@@ -93,12 +69,12 @@ class VllmScorer:
     @property
     def max_positions(self) -> int:
         """The speculator's position range."""
-        return self._host.options.max_model_len
+        return self._facts.max_positions
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[Scores]:
         """Score prompts; yields in the order of ``requests``, group by group."""
         for group in self._groups(requests):
-            if len(group) == 1 and self._plan(group[0]) is not None:
+            if len(group) == 1 and self._facts.plan(group[0]) is not None:
                 yield self._score_windows(group[0])
             else:
                 yield from self._score_group(group)
@@ -109,7 +85,7 @@ class VllmScorer:
         tokens = 0
         options = self._host.options
         for request in requests:
-            alone = self._plan(request) is not None
+            alone = self._facts.plan(request) is not None
             need = len(request.token_ids) + request.config.look_ahead
             full = len(group) == options.max_num_seqs or tokens + need > options.kv_tokens
             if group and (full or alone):
@@ -123,30 +99,14 @@ class VllmScorer:
         if group:
             yield group
 
-    def _plan(self, request: ScoreRequest) -> WindowPlan | None:
-        """The windows of a prompt beyond the range; None where it fits."""
-        if not request.token_ids:
-            raise ConfigError(f"{request.example_id}: an empty prompt cannot be scored")
-        plan = plan_windows(
-            len(request.token_ids),
-            self.max_positions,
-            request.config,
-            has_bos=self._has_bos(request),
-            tail_tokens=request.tail_tokens,
-        )
-        return plan if len(plan.windows) > 1 else None
-
-    def _has_bos(self, request: ScoreRequest) -> bool:
-        return self._bos is not None and request.token_ids[0] == self._bos
-
     def _score_group(self, group: Sequence[ScoreRequest]) -> Iterator[Scores]:
         began = time.perf_counter()
-        passes = [_Pass(r.token_ids, r.config, r.config.look_ahead) for r in group]
+        passes = [Pass(r.token_ids, r.config, r.config.look_ahead) for r in group]
         results = self._run(passes)
         seconds = time.perf_counter() - began
         total = sum(len(request.token_ids) for request in group)
         for request, ended in zip(group, results, strict=True):
-            rows = _merge_ranks([rank["rows"] for rank in ended.ranks], len(request.token_ids))
+            rows = merge_ranks([rank["rows"] for rank in ended.ranks], len(request.token_ids))
             yield Scores(
                 example_id=request.example_id,
                 rows=rows,
@@ -158,7 +118,7 @@ class VllmScorer:
     def _score_windows(self, request: ScoreRequest) -> Scores:
         """Score a prompt beyond the range: the last window decodes, the others follow it."""
         began = time.perf_counter()
-        plan = self._plan(request)
+        plan = self._facts.plan(request)
         assert plan is not None
         name = f"prompt-{next(self._numbers)}"
         try:
@@ -170,7 +130,7 @@ class VllmScorer:
             raise
         return Scores(
             example_id=request.example_id,
-            rows=_merge_ranks(merged, len(request.token_ids)),
+            rows=merge_ranks(merged, len(request.token_ids)),
             look_ahead_tokens=ahead,
             windows=len(plan.windows),
             seconds=time.perf_counter() - began,
@@ -181,28 +141,10 @@ class VllmScorer:
         self, request: ScoreRequest, plan: WindowPlan, name: str
     ) -> tuple[tuple[int, ...], int]:
         """Run all windows; the look-ahead tokens of the last, and how many rows were captured."""
-        config = request.config
-        passes = [
-            _Pass(
-                tuple(window.tokens(request.token_ids)),
-                config,
-                config.look_ahead,
-                window=WindowPart(
-                    name,
-                    number,
-                    len(request.token_ids),
-                    self.max_positions,
-                    self._has_bos(request),
-                    request.tail_tokens,
-                ),
-            )
-            for number, window in enumerate(plan.windows)
-        ]
+        passes = self._facts.passes(request, plan, name)
         (last,) = self._run(passes[-1:])
         ahead = last.tokens[: len(last.tokens) - 1]
-        others = passes[:-1]
-        if config.window_query == "prompt_tail":
-            others = [replace(item, forced=ahead, count=len(ahead) + 1) for item in others]
+        others = following(passes[:-1], ahead)
         return ahead, last.captured + sum(ended.captured for ended in self._run(others))
 
     def time_prefill(self, token_ids: Sequence[int]) -> float:
@@ -218,7 +160,7 @@ class VllmScorer:
             self._finish(names)
         return time.perf_counter() - began
 
-    def _run(self, passes: Sequence[_Pass]) -> list[_Ended]:
+    def _run(self, passes: Sequence[Pass]) -> list[Ended]:
         """Run passes as one batch and collect what the workers kept, in order."""
         names: dict[str, str] = {}
         with self._given_up_on_error(names):
@@ -234,7 +176,7 @@ class VllmScorer:
                 "requests without scores: they were aborted"
             )
         return [
-            _Ended(tokens[name], tuple(rank[internal] for rank in ranks))
+            Ended(tokens[name], tuple(rank[internal] for rank in ranks))
             for name, internal in names.items()
         ]
 
@@ -257,25 +199,10 @@ class VllmScorer:
         self._host.abort(internal)
         self._host.rpc("specprefill_discard", list(internal))
 
-    def _add(self, item: _Pass) -> tuple[str, str]:
+    def _add(self, item: Pass) -> tuple[str, str]:
         """Queue a pass; its name in outputs and its id in the workers."""
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        rows = Rows(len(item.tokens) - 1, item.count, item.config.model_dump(), item.window)
-        decoded = item.count - len(item.forced)
-        params = SamplingParams(
-            max_tokens=decoded,
-            temperature=0.0,
-            ignore_eos=item.config.ignore_eos,
-            detokenize=False,
-            output_kind=RequestOutputKind.FINAL_ONLY,
-            extra_args={ROWS_KEY: rows.encode()},
-            # A cached row would have no query; only a prompt's last token is always computed.
-            skip_reading_prefix_cache=bool(item.forced),
-        )
         name = f"score-{next(self._numbers)}"
-        return name, self._host.add(name, item.tokens + item.forced, params)
+        return name, self._host.add(name, item.fed, item.params())
 
     def _finish(self, names: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
         """Step until all of ``names`` have ended; their generated tokens."""
@@ -295,10 +222,3 @@ class VllmScorer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _merge_ranks(ranks: Sequence[bytes], keys: int) -> npt.NDArray[np.float32]:
-    """float32 [N, M]: each rank has its own heads, so the maximum over heads is over ranks."""
-    rows = [np.frombuffer(rank, dtype=np.float32).reshape(-1, keys) for rank in ranks]
-    merged: npt.NDArray[np.float32] = np.maximum.reduce(rows)
-    return merged

@@ -1,0 +1,1 @@
+"""vLLM's own OpenAI-compatible server with SpecPrefill inside."""
