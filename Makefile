@@ -46,7 +46,7 @@ test-all: dev
 	$(pytest) -m 'not gpu'
 
 unit: dev
-	$(pytest) tests/unit tests/contract
+	$(pytest) tests/unit tests/contract harness/methods/contract
 
 lint: dev
 	.venv/bin/ruff check .

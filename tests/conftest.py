@@ -16,10 +16,10 @@ FOLDERS = ("unit", "contract", "e2e", "engine")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what is quick first, and the shared engines last: nothing then waits beside them."""
-    root = Path(__file__).parent
+    root = Path(__file__).parents[1]
 
     def place(item: pytest.Item) -> int:
-        folder = item.path.relative_to(root).parts[0]
-        return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+        parts = item.path.relative_to(root).parts  # tests/unit/…, or harness/methods/contract/…
+        return next((i for i, name in enumerate(FOLDERS) if name in parts), len(FOLDERS))
 
     items.sort(key=place)

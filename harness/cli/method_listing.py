@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 from harness.errors import ConfigError
@@ -12,11 +11,8 @@ from harness.methods import METHODS
 from harness.methods.arms import Arm, arm_names, build_method, is_arm_file, list_arms, load_arm
 from harness.methods.base import Method
 from harness.methods.options import build, defaults_of
-from harness.methods.registry import method_class, origin_of, outside_methods
-from harness.schema.outside import BUILT_IN, Broken, guarded, is_reference
-
-PACKAGE = "package:"
-"""Prefix of a need that an optional Python package fills."""
+from harness.methods.registry import method_class, missing, origin_of, outside_methods
+from harness.schema.outside import Broken, guarded, is_reference
 
 
 def describe(given: Sequence[str] = ()) -> dict[str, list[dict[str, Any]]]:
@@ -55,17 +51,6 @@ def describe(given: Sequence[str] = ()) -> dict[str, list[dict[str, Any]]]:
         "arms": [_arm(arm) for arm in list_arms()],
         "broken": [one.to_json() for one in broken],
     }
-
-
-def missing(method: Method) -> str | None:
-    """Say what a method lacks on this machine; None where it can run."""
-    for need in sorted(method.needs):
-        package = need.removeprefix(PACKAGE)
-        if package != need and find_spec(package) is None:
-            if origin_of(type(method)) == BUILT_IN:
-                package = f"'specprefill-harness[{package}]'"
-            return f"pip install {package}"
-    return method.missing()
 
 
 def _method(name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import Any, cast
 
@@ -36,6 +37,9 @@ from harness.schema.source_digest import digest_of_module
 
 GROUP = "harness.methods"
 """Entry point group: name → ``package.module:Class``."""
+
+PACKAGE = "package:"
+"""Prefix of a need that an optional Python package fills."""
 
 _NAME = re.compile(r"[\w.+-]+")
 
@@ -89,6 +93,17 @@ def origin_of(cls: type[Method]) -> str:
             continue
     file = inspect.getsourcefile(cls)
     return f"file {file}" if file else f"module {cls.__module__}"
+
+
+def missing(method: Method) -> str | None:
+    """Say what a method lacks on this machine; None where it can run."""
+    for need in sorted(method.needs):
+        package = need.removeprefix(PACKAGE)
+        if package != need and find_spec(package) is None:
+            if origin_of(type(method)) == BUILT_IN:
+                package = f"'specprefill-harness[{package}]'"
+            return f"pip install {package}"
+    return method.missing()
 
 
 def outside_code(method: Method, spec: EngineSpec) -> Mapping[str, str]:

@@ -35,7 +35,7 @@ class DraftVerifyPrefill:
             stages_s={**prepared.receipt.stages_s, "score": tally.draft_s},
             details={
                 "acceptance_rate": tally.acceptance_rate,
-                "alike": tally.alike(knobs["config"].acceptance_threshold),
+                "alike": [*tally.alike(knobs["config"].acceptance_threshold)],
                 "least_cosine": min(filter(isfinite, tally.cosines), default=None),
                 "mean_cosine": _mean(tally.cosines),
                 "shuffled_cosine": _mean(tally.shuffled),

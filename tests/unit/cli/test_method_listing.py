@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from harness.cli import method_listing as listing
-from harness.cli.method_listing import describe, missing
-from harness.methods import METHODS
+from harness.cli.method_listing import describe
+from harness.methods import METHODS, registry
 from harness.methods.llmlingua.method import LlmLingua
 from harness.methods.rag import Rag
+from harness.methods.registry import missing
 
 
 def test_methods_and_arms_are_described() -> None:
@@ -34,7 +34,7 @@ def test_methods_and_arms_are_described() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is the command that mends it."""
-    monkeypatch.setattr(listing, "find_spec", lambda name: None)
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
     assert missing(LlmLingua()) == "pip install 'specprefill-harness[llmlingua]'"
     assert missing(Rag()) is None
 
