@@ -62,7 +62,15 @@ class EngineDiedError(HarnessError):
 
 
 class StoreError(HarnessError):
-    """A results store is missing, foreign or damaged."""
+    """A results store is missing, foreign, damaged, or cannot be read or written just now."""
+
+
+class DamagedStoreError(StoreError):
+    """SQLite finds a store's file broken, or it is no results store."""
+
+
+class StoreBusyError(StoreError):
+    """Another program holds a store's lock."""
 
 
 class NotComparableError(HarnessError):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from harness.errors import ConfigError, StoreError
+from harness.errors import ConfigError, DamagedStoreError, StoreError
 from harness.paths import runs_dir
 from harness.run import provenance
 from harness.run.cells import by_examples
@@ -24,6 +24,10 @@ LOCK_WAIT_S = 2.0
 """A child of a killed run may hold the lock until it notices."""
 
 
+NAME_LENGTH = 80
+"""Letters of a task that a run's name takes: file systems allow 255 bytes in all."""
+
+
 @contextmanager
 def open_run(plan: Plan, out: Path | None, *, allow_mixed_code: bool = False) -> Iterator[Store]:
     """Open the store of a run and hold its lock; plan, cells and examples are in it then.
@@ -31,7 +35,8 @@ def open_run(plan: Plan, out: Path | None, *, allow_mixed_code: bool = False) ->
     Raises
     ------
     StoreError
-        The folder's store is damaged (it is set aside), or another process writes to it.
+        The folder's store is damaged (it is set aside), or another process writes to it, or it
+        cannot be written just now (a full disk, another program's lock).
     ConfigError
         The folder holds a run of another configuration, or of other code.
     """
@@ -50,7 +55,7 @@ def open_run(plan: Plan, out: Path | None, *, allow_mixed_code: bool = False) ->
 
 def new_run_id(plan: Plan) -> str:
     """``20260102-030405-ruler-1a2b3c4d``: sorts by time, says what, differs by configuration."""
-    first = "data" if plan.config.data else Path(plan.config.task[0]).stem
+    first = "data" if plan.config.data else Path(plan.config.task[0]).stem[:NAME_LENGTH]
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{first}-{run_digest(plan)[:8]}"
 
 
@@ -88,10 +93,8 @@ def _create(folder: Path, plan: Plan) -> Store:
 
 def _resume(folder: Path, plan: Plan, allow_mixed_code: bool) -> Store:
     try:
-        store = Store.open(folder)
-    except StoreError as error:
-        if "damaged" not in str(error):
-            raise
+        store = Store.resume(folder)
+    except DamagedStoreError as error:
         kept = set_aside(folder)
         raise StoreError(f"{error}; it is kept as {kept.name}: run again for a new one") from error
     run = store.run()
@@ -131,6 +134,10 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise StoreError(f"{folder} is being written by another process: wait for it") from None
+    except NotImplementedError:  # filelock's word for a file system without locks
+        raise ConfigError(
+            f"the file system of {folder} has no locks: choose another --out"
+        ) from None
     except OSError as error:
         raise ConfigError(f"cannot write to {folder}: {error.strerror}") from error
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
@@ -63,7 +64,7 @@ class RunProgress:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], what=what)
         elif not self.quiet:
-            print(f"harness: {what}", file=sys.stderr, flush=True)
+            _tell(what)
 
     def advance(self, units: float, requests: int = 1) -> None:
         """Count finished work."""
@@ -73,11 +74,7 @@ class RunProgress:
             self._bar.update(self._bar.task_ids[0], completed=self._count, eta=f"ETA {self.eta()}")
         elif not self.quiet and time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
-            print(
-                f"harness: {self._count} of {self.requests}, {self._what}, ETA {self.eta()}",
-                file=sys.stderr,
-                flush=True,
-            )
+            _tell(f"{self._count} of {self.requests}, {self._what}, ETA {self.eta()}")
 
     def eta(self) -> str:
         """Return minutes and seconds left, or ``?`` before anything is done."""
@@ -86,3 +83,9 @@ class RunProgress:
         left = (self.total - self._done) * (time.monotonic() - self._start) / self._done
         minutes, seconds = divmod(max(0, round(left)), 60)
         return f"{minutes}:{seconds:02d}"
+
+
+def _tell(line: str) -> None:
+    """Print a line on standard error; that nobody can read it ends no run."""
+    with suppress(OSError, ValueError):  # a full disk or a reader that is gone; a closed stream
+        print(f"harness: {line}", file=sys.stderr, flush=True)

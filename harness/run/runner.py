@@ -17,6 +17,9 @@ from harness.run.work import Outstanding
 
 __all__ = ["Outcome", "execute"]
 
+LOCK_PATIENCE_S = 600.0
+"""Seconds that a finished record waits for another program's lock on the store."""
+
 
 def execute(
     plan: Plan,
@@ -37,6 +40,7 @@ def execute(
     """
     work = Outstanding(plan, store)
     with RunProgress(work.units, work.requests, quiet=quiet) as progress:
+        store.patience_s, store.say = LOCK_PATIENCE_S, progress.say
         recorder = Recorder(plan, store, work, progress, fail_fast)
         (executor or make_executor()).run(recorder)
     recorder.settle()
