@@ -14,6 +14,7 @@ from harness.errors import ConfigError, DamagedStoreError, StoreError
 from harness.paths import runs_dir
 from harness.run import provenance
 from harness.run.cells import by_examples
+from harness.run.growing import changed_options, growth
 from harness.run.plan import Plan
 from harness.run.store import Store
 from harness.run.store_files import FILE_NAME, set_aside
@@ -97,26 +98,49 @@ def _resume(folder: Path, plan: Plan, allow_mixed_code: bool) -> Store:
     except DamagedStoreError as error:
         kept = set_aside(folder)
         raise StoreError(f"{error}; it is kept as {kept.name}: run again for a new one") from error
-    run = store.run()
-    if run.config_hash != run_digest(plan):
-        now = plan.config.model_dump(mode="json")
-        changed = [key for key in now if now[key] != run.config.get(key)]
+    try:
+        run = _checked(store, folder, allow_mixed_code=allow_mixed_code)
+        if run.config_hash != run_digest(plan):
+            _grow(store, run, plan, folder)
+        elif run != store.run():
+            store.update_run(run)
+    except BaseException:
         store.close()
-        what = ", ".join(changed) if changed else "an arm, a model, data, or code of others"
-        raise ConfigError(
-            f"{folder} holds a run of another configuration ({what} differs): "
-            "choose another --out, or repeat its own options to resume it"
-        )
-    code = provenance.commit()
-    if code not in run.commits:
-        if not allow_mixed_code and _code(code) not in map(_code, run.commits):
-            store.close()
-            raise ConfigError(
-                f"{folder} was written by other code ({run.commits[-1]}, now {code}): choose "
-                "another --out, or --allow-mixed-code to resume it and have the report say so"
-            )
-        store.update_run(replace(run, commits=(*run.commits, code)))
+        raise
     return store
+
+
+def _checked(store: Store, folder: Path, *, allow_mixed_code: bool) -> RunRecord:
+    """Return a store's run with this code among its commits, or refuse other code."""
+    run, code = store.run(), provenance.commit()
+    if code in run.commits:
+        return run
+    if not allow_mixed_code and _code(code) not in map(_code, run.commits):
+        raise ConfigError(
+            f"{folder} was written by other code ({run.commits[-1]}, now {code}): choose "
+            "another --out, or --allow-mixed-code to resume it and have the report say so"
+        )
+    return replace(run, commits=(*run.commits, code))
+
+
+def _grow(store: Store, run: RunRecord, plan: Plan, folder: Path) -> None:
+    """Take what a store holds into a larger plan, or refuse a plan that has no place for it."""
+    successors = growth(store, run, plan)
+    if successors is None:
+        what = ", ".join(changed_options(run, plan)) or "an arm, the data or a model"
+        raise ConfigError(
+            f"{folder} holds a run of another configuration ({what} differs), whose records this "
+            "one has no place for: choose another --out, or repeat its own options to resume it; "
+            "more examples, tasks, keep rates or seeds may be added"
+        )
+    grown = replace(
+        run,
+        config=plan.config.model_dump(mode="json"),
+        config_hash=run_digest(plan),
+        command=provenance.command_line(),
+        note=plan.config.note or run.note,
+    )
+    store.take_over(grown, successors)
 
 
 def _code(commit: str) -> str:

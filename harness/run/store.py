@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,6 +111,19 @@ class Store(StoreReading):
         """Replace the run's record (a resume adds its commit)."""
         body = dump(dataclasses.asdict(run))
         self._write("UPDATE meta SET value = ? WHERE key = 'run'", [(body,)])
+
+    def take_over(self, run: RunRecord, successors: Mapping[str, str]) -> None:
+        """Give the records of cells to their successors, in one transaction.
+
+        The old cells go; the successors, by id, are to be added next, in the plan's order.
+        """
+        moves = [(new, old) for old, new in successors.items()]
+        with told(self.folder / FILE_NAME), self._db as db:
+            for table in ("quality", "latency"):
+                db.executemany(f"UPDATE {table} SET cell_id = ? WHERE cell_id = ?", moves)
+            db.executemany("DELETE FROM cells WHERE cell_id = ?", [(old,) for _, old in moves])
+            body = dump(dataclasses.asdict(run))
+            db.execute("UPDATE meta SET value = ? WHERE key = 'run'", (body,))
 
     def add_cells(self, cells: Iterable[CellRecord]) -> None:
         """Add cells; those already there stay as they are."""

@@ -127,7 +127,11 @@ def write_empty(path: Path, run: RunRecord) -> None:
 def connect(path: Path) -> sqlite3.Connection:
     """Open a database file to write, waiting :data:`LOCK_WAIT_S` for other writers."""
     db = sqlite3.connect(path, timeout=LOCK_WAIT_S)
-    db.execute("PRAGMA synchronous = NORMAL")
+    try:
+        db.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 

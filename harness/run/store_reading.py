@@ -80,6 +80,10 @@ class StoreReading:
         row = self._select("examples", "example_id = ?", (example_id,)).fetchone()
         return None if row is None else schema.from_row("examples", row)
 
+    def content_digests(self) -> dict[str, str]:
+        """Digest of each example's content, by its id."""
+        return dict(self._db.execute("SELECT example_id, content_digest FROM examples"))
+
     def quality(self, cell_id: str | None = None) -> Iterator[QualityRecord]:
         """Yield quality records, of one cell or all."""
         yield from (schema.from_row("quality", row) for row in self._of_cell("quality", cell_id))

@@ -204,12 +204,59 @@ def test_an_engine_that_refuses_fails_its_cells(
     assert set(outcome.failed.values()) == {"no memory for the KV cache"}
 
 
-def test_another_configuration_is_not_mixed_in(plan: Plan, tmp_path: Path) -> None:
-    """A folder that holds another run is refused, with the option that differs."""
+@pytest.mark.parametrize("smaller", [{"limit": 4}, {"keep": (0.1,)}])
+def test_another_configuration_is_not_mixed_in(
+    plan: Plan, tmp_path: Path, smaller: dict[str, object]
+) -> None:
+    """A plan with no place for what the folder holds is refused, with the option that differs."""
     run(plan, tmp_path)
-    other = replace(plan, config=CONFIG.model_copy(update={"limit": 4}))
-    with pytest.raises(ConfigError, match=r"limit differs"), open_run(other, tmp_path):
+    other = build_plan(CONFIG.model_copy(update=smaller))
+    (name,) = smaller
+    with pytest.raises(ConfigError, match=rf"{name} differs"), open_run(other, tmp_path):
         pass
+    assert run(plan, tmp_path) == (0, 0)
+
+
+@pytest.mark.parametrize("option", ["dtype", "preset"])
+def test_a_run_grows_in_nothing_that_shapes_its_results(
+    plan: Plan, tmp_path: Path, option: str
+) -> None:
+    """Another model or dtype is another run, also where it asks for more examples."""
+    run(plan, tmp_path)
+    other = {"dtype": "float32", "preset": "smollm2-padded"}[option]
+    bigger = build_plan(CONFIG.model_copy(update={option: other, "limit": 9}))
+    with pytest.raises(ConfigError, match=rf"{option}.* differs"), open_run(bigger, tmp_path):
+        pass
+
+
+def test_a_run_grows(plan: Plan, tmp_path: Path) -> None:
+    """More examples, keep rates, tasks and seeds: what is there is kept, only the rest is run."""
+    run(plan, tmp_path)
+    with Store.open(tmp_path) as store:
+        first = {(r.cell_id, r.example_id): r for r in store.quality()}
+        arms = {cell.cell_id: cell.arm for cell in store.cells()}
+    more = CONFIG.model_copy(update={"limit": 8, "latency_samples": 3})
+    assert run(build_plan(more), tmp_path) == (3 * 3, 2 * 4)
+    wider = more.model_copy(
+        update={
+            "keep": (0.1, 0.3, 0.5),
+            "task": (*CONFIG.task, "ruler_niah_single_2"),
+            "seed": (0, 1),
+        }
+    )
+    grown = build_plan(wider)
+    # One more arm on 8 examples, and 3 other (task, seed) of 4 arms.
+    assert run(grown, tmp_path) == (8 + 3 * 4 * 8, 3 * 4 + 3 * 3 * 3 * 4)
+    assert run(grown, tmp_path) == (0, 0)
+    with Store.open(tmp_path) as store:
+        assert [c.cell_id for c in store.cells()] == [c.record.cell_id for c in grown.cells]
+        assert store.run().config["limit"] == 8
+        now = {cell.cell_id: (cell.arm, cell.task, cell.seed) for cell in store.cells()}
+        later = {(now[r.cell_id], r.example_id): r for r in store.quality()}
+    for (cell_id, example_id), record in first.items():
+        place = (arms[cell_id], CONFIG.task[0], 0)
+        kept = later[place, example_id]
+        assert replace(kept, cell_id=cell_id) == record
 
 
 def test_other_code_is_refused_unless_allowed(
