@@ -35,7 +35,8 @@ def growth(store: StoreReading, run: RunRecord, plan: Plan) -> dict[str, str] | 
     Returns
     -------
     dict or None
-        Id of the planned cell by that of the stored one; None where some record would have no place.
+        Id of the planned cell by that of the stored one; None where some record would have no
+        place.
     """
     if not GROWING.issuperset(changed_options(run, plan)):
         return None

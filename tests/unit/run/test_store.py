@@ -209,9 +209,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
         many = [
             dataclasses.replace(QUALITY, example_id=f"f{n}", text="x" * 4000) for n in range(200)
         ]
-        with pytest.raises(
-            StoreError, match=r"is full: free some space .* what was finished is saved"
-        ):
+        with pytest.raises(StoreError, match=r"is full: .* what was finished is saved"):
             store.add_quality(many)
         assert [record.example_id for record in store.quality()] == [EXAMPLE.example_id]
     with Store.open(tmp_path) as store:

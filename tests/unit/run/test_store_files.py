@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,9 @@ def test_a_full_disk_is_not_damage(run: Path, small_disk: Path) -> None:
     folder = shutil.copytree(run, small_disk / "run")
     before = (folder / FILE_NAME).read_bytes()
     filler = small_disk / "filler"
-    with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-        while True:
-            file.write(bytes(4096))
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
     assert _records(folder) == 6
     with pytest.raises(StoreError, match="full") as caught, Store.resume(folder) as store:
         store.update_run(store.run())
