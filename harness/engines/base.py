@@ -50,7 +50,25 @@ class EngineSpec:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn. Temperature 0 is greedy; ``seed`` matters only above it."""
+    """How tokens are drawn, and what ends a text.
+
+    Attributes
+    ----------
+    stop
+        Texts that end the generation where they appear; they are not part of it.
+    temperature
+        0 is greedy; ``seed``, ``top_k``, ``top_p`` and ``min_p`` matter only above it.
+    top_k, top_p, min_p
+        Draw among the k likeliest tokens; the likeliest that hold a share of the probability;
+        those with at least a share of the likeliest one's. None is no bound.
+    repetition_penalty
+        Divides positive and multiplies negative logits of tokens that the prefilled prompt or the
+        text holds already (arXiv 1909.05858); 1 is none. It counts in greedy decoding too.
+    end_tokens
+        Token ids that end the text as the model's own end token does.
+    min_tokens
+        Tokens before which no end token is drawn.
+    """
 
     max_tokens: int
     stop: tuple[str, ...] = ()
@@ -58,6 +76,30 @@ class Sampling:
     seed: int | None = None
     ignore_eos: bool = False
     logprobs: bool = False
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    end_tokens: tuple[int, ...] = ()
+    min_tokens: int = 0
+
+    @property
+    def draws(self) -> bool:
+        """Whether the same prompt may be answered in several ways."""
+        return self.temperature > 0
+
+    def __post_init__(self) -> None:
+        bounds = {
+            "temperature": (self.temperature, self.temperature >= 0),
+            "seed": (self.seed, self.seed is None or isinstance(self.seed, int)),
+            "top_k": (self.top_k, self.top_k is None or int(self.top_k) == self.top_k >= 1),
+            "top_p": (self.top_p, self.top_p is None or 0 < self.top_p <= 1),
+            "min_p": (self.min_p, self.min_p is None or 0 <= self.min_p <= 1),
+            "repetition_penalty": (self.repetition_penalty, self.repetition_penalty > 0),
+        }
+        wrong = next((f"{name} {value!r}" for name, (value, ok) in bounds.items() if not ok), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong} is out of range")
 
 
 @dataclass(frozen=True, slots=True)

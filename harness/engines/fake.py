@@ -3,7 +3,9 @@
 Tests of everything above the engine seam use it. It is deterministic, keeps the seam's promises
 (one generation a prompt, pulled lazily; times that add up), and its answers depend on which
 tokens were kept, so that selectors can be told apart: the answer is every number of five or more
-digits in the kept text, in order. Times follow a cost model and nobody waits for them.
+digits in the kept text, in order. Requests are checked against the target's range as a real engine
+does. It has one answer, so how tokens are drawn (temperature, top_k, a repetition penalty …)
+changes nothing. Times follow a cost model and nobody waits for them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Self
 
 import numpy as np
 
+from harness.engines.admission import admit, admit_pair
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
 from harness.engines.scorer import ScoreRequest, Scores
 from harness.errors import ConfigError
@@ -90,6 +93,7 @@ class FakeEngine:
     def loglikelihood(self, pairs: Iterable[PreparedPair]) -> Iterator[LogLikelihood]:
         """Score a continuation by the share of its tokens that the kept context holds."""
         for pair in pairs:
+            admit_pair(pair, self.spec.max_model_len)
             seen = set(pair.context.token_ids)
             token_logprobs = tuple(-0.1 if t in seen else -5.0 for t in pair.continuation)
             yield LogLikelihood(
@@ -115,6 +119,7 @@ class FakeEngine:
         self.close()
 
     def _generate(self, prompt: PreparedPrompt, sampling: Sampling, *, timed: bool) -> Generation:
+        admit(prompt, sampling.max_tokens, self.spec.max_model_len)
         if self.delay_s:
             time.sleep(self.delay_s)
         numbers = _NUMBER.findall(self.tokenizer.decode(prompt.token_ids))

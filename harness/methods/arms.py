@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import ConfigError, nearest
@@ -22,6 +21,7 @@ from harness.methods.options import build, defaults_of, first_fault
 from harness.methods.registry import method_class
 from harness.paths import package_or_checkout
 from harness.schema.outside import BUILT_IN
+from harness.yaml_files import read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,7 @@ def option_defaults(name: str) -> dict[str, Any]:
 
 
 def _read(path: Path, origin: str) -> Arm:
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path.name}: not readable as YAML: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"arm file {path}: {error.strerror or error}") from error
+    raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise ConfigError(f"{path.name}: an arm has the keys method, description and options")
     for key in raw:

@@ -15,6 +15,7 @@ from harness.methods.registry import method_class, method_names
 from harness.run.config import RunConfig
 from harness.schema.arm import Arm
 from harness.schema.outside import is_reference
+from harness.yaml_files import parse_yaml
 
 ALSO = {"rag": ("rag-bm25-relevance",)}
 """Arms that ``all`` takes beside a method's own: retrieval is reported in both orders."""
@@ -49,18 +50,13 @@ def parse_overrides(settings: list[str]) -> dict[str, dict[str, Any]]:
     Values are read as YAML, so that numbers, booleans and ``{first: 4}`` mean what they say.
     A dotted key reaches into a nested option (``specprefill.always_keep.last=2``).
     """
-    import yaml
-
     found: dict[str, dict[str, Any]] = {}
     for setting in settings:
         path, equals, raw = setting.partition("=")
         arm, _, key = path.partition(".")
         if not equals or not arm or not key:
             raise ConfigError(f"--set {setting!r}: write ARM.OPTION=VALUE, as specprefill.chunk=64")
-        try:
-            value = yaml.safe_load(raw)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--set {setting!r}: the value is not valid YAML") from error
+        value = parse_yaml(raw, f"--set {setting!r}")
         slot = found.setdefault(arm, {})
         *outer, last = key.split(".")
         for part in outer:

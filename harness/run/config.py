@@ -20,6 +20,7 @@ from pydantic import (
 
 from harness.errors import ConfigError, nearest
 from harness.tasks.scoring.answers import ANSWER_METRICS
+from harness.yaml_files import read_yaml
 
 DEFAULT_PRESET = "smollm2-padded"
 DEFAULT_LENGTH = 2048
@@ -150,34 +151,12 @@ def load_config(path: Path) -> RunConfig:
     Raises
     ------
     ConfigError
-        The file is absent, is no YAML, or holds an unknown key or a bad value.
+        The file is absent, is no YAML, or holds a key twice, an unknown key or a bad value.
     """
-    import yaml
-
-    try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_unique_keys_loader())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: a sweep file is a mapping of option to value")
     return parse_config(raw, str(path))
-
-
-def _unique_keys_loader() -> type[Any]:
-    """Make a safe YAML loader that refuses a key written twice: the first would be lost."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.YAMLError(f"key {key!r} stands twice{node.start_mark}")
-            return dict(super().construct_mapping(node, deep=deep))
-
-    return Loader
 
 
 def _first_fault(error: ValidationError, source: str) -> str:

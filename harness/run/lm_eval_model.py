@@ -12,23 +12,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
-from harness.engines.base import Engine, EngineSpec, Sampling
+from harness.engines.admission import AFTER_PAIR
+from harness.engines.base import Engine, EngineSpec
 from harness.errors import ConfigError, HarnessError
 from harness.methods.base import Method, MethodContext
 from harness.schema.prompts import PreparedPair, PreparedPrompt, Prompt
 from harness.schema.receipts import Status
-from harness.tasks.building import split_pair
 from harness.tasks.framing import Frame
+from harness.tasks.info import from_file
+from harness.tasks.pairs import split_pair
+from harness.tasks.sampling import read_sampling
 
 AT_ONCE = 256
 """Prompts that a method prepares together."""
-DEFAULT_MAX_TOKENS = 256
-"""lm-eval's own default where a task names no limit."""
 
 
 class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
@@ -61,14 +63,14 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
     ) -> str:
         """Render a conversation; a last assistant turn is begun, not closed, where asked."""
         if add_generation_prompt:
-            return self.context.tokenizer.chat(chat_history)
+            return self.frame.chatted(chat_history)
         *turns, last = chat_history
-        return self.context.tokenizer.chat(turns, answer_prefix=last["content"])
+        return self.frame.chatted(turns, last["content"])
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """Generate for each request, in batches of equal settings."""
         texts: dict[int, str] = {}
-        asked = [sampling(request.args[1]) for request in requests]
+        asked = [read_sampling(request.args[1], "lm-eval") for request in requests]
         for settings in dict.fromkeys(asked):
             indices = [index for index, one in enumerate(asked) if one == settings]
             prompts = [self._prompt(self.frame.start(requests[i].args[0])) for i in indices]
@@ -104,7 +106,7 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
         windows = get_rolling_token_windows(
             token_list=list(tokenizer.encode(text)),
             prefix_token=start,
-            max_seq_len=self.context.max_positions - 1,
+            max_seq_len=self.context.max_positions - 1 - AFTER_PAIR,
             context_len=1,
         )
         for context, continuation in map(make_disjoint_window, windows):
@@ -119,7 +121,7 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
             for ids, _ in pairs
         }
         for ids, continuation in pairs:
-            self._check(len(ids), len(continuation))
+            self._check(len(ids), len(continuation) + AFTER_PAIR)
         prepared = dict(zip(contexts, self._prepared(list(contexts.values()), 0), strict=True))
         scored = self.engine.loglikelihood(PreparedPair(prepared[ids], c) for ids, c in pairs)
         return [(one.logprob, one.is_greedy) for one in scored]
@@ -152,18 +154,6 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
                 f"a prompt of {tokens} tokens and {new} new ones go beyond the model's "
                 f"{self.context.max_positions} positions"
             )
-
-
-def sampling(kwargs: dict[str, Any]) -> Sampling:
-    """Read lm-eval's generation settings; a temperature counts only where sampling is on."""
-    until = kwargs.get("until") or []
-    stops = [until] if isinstance(until, str) else list(until)
-    limit = kwargs.get("max_gen_toks") or kwargs.get("max_new_tokens") or DEFAULT_MAX_TOKENS
-    return Sampling(
-        max_tokens=int(limit),
-        stop=tuple(stop for stop in stops if stop),
-        temperature=float(kwargs.get("temperature", 0.0)) if kwargs.get("do_sample") else 0.0,
-    )
 
 
 @dataclass(frozen=True)
@@ -266,6 +256,9 @@ def run_lm_eval(arguments: Iterable[str]) -> None:
     from harness.paths import package_or_checkout
 
     words = [word for word in arguments if word != "run"]
+    for name in (part for word in words for part in word.split(",")):
+        if name.endswith((".yaml", ".yml")) and Path(name).is_file():
+            from_file(Path(name))  # lm-eval would drop the first of two equal keys
     if "--model" not in words:
         words += ["--model", "specprefill"]
     if "--include_path" not in words:

@@ -18,6 +18,7 @@ from harness.errors import ConfigError, nearest
 from harness.run.arms import expand_arms
 from harness.run.cells import CellBuilder, PlannedCell, by_examples
 from harness.run.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig
+from harness.run.latency import TIMED_TOKENS
 
 if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
@@ -159,8 +160,9 @@ def _engine_length(
     loaded: Sequence[tuple[TaskExamples, int | None, int]], max_positions: int
 ) -> int:
     """Positions the longest prompt and its answer reach, rounded up within the model's range."""
+    # The latency protocol generates a few tokens of its own after the same prompts.
     longest = max(
-        len(e.prompt.token_ids) + e.sampling.max_tokens
+        max(e.reach, len(e.prompt.token_ids) + TIMED_TOKENS)
         for examples, *_ in loaded
         for e in examples.examples
     )
@@ -253,4 +255,5 @@ def _load(
         limit=config.limit,
         tokenizer=tokenizer,
         max_positions=max_positions,
+        sample_seed=config.sample_seed,
     )

@@ -116,7 +116,7 @@ class _Quality:
 
     def loglikelihood(self, example: Example) -> QualityRecord:
         """One selection per distinct context serves all its continuations (ALGORITHM.md)."""
-        contexts = {pair.prompt.text: pair.prompt for pair in example.pairs}
+        contexts = {pair.prompt.example_id: pair.prompt for pair in example.pairs}
         pruned = dict(
             zip(
                 contexts,
@@ -127,7 +127,7 @@ class _Quality:
         for prepared in pruned.values():
             if prepared.receipt.status is Status.UNSUPPORTED:
                 return self._refusal(prepared)
-        pairs = [PreparedPair(pruned[p.prompt.text], p.continuation) for p in example.pairs]
+        pairs = [PreparedPair(pruned[p.prompt.example_id], p.continuation) for p in example.pairs]
         results = list(self.engine.loglikelihood(pairs))
         for pair, result in zip(pairs, results, strict=True):
             found = result.receipt or pair.context.receipt

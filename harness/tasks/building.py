@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from harness.engines.admission import AFTER_PAIR
 from harness.engines.base import Sampling
 from harness.errors import ConfigError, DataError
 from harness.schema.prompts import Prompt, Segments
 from harness.schema.records import ExampleRecord
 from harness.tasks.framing import Frame
 from harness.tasks.info import FOREIGN, TaskInfo
+from harness.tasks.pairs import Pair, split_pair
+from harness.tasks.sampling import sampling_of
 from harness.tasks.segments import NO_CUT, Cut, locate, place
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A context with the continuation that lm-eval wants the log-likelihood of."""
-
-    prompt: Prompt
-    continuation: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +44,23 @@ class Example:
     doc: Mapping[str, Any] = field(repr=False)
     pairs: tuple[Pair, ...] = ()
 
+    @property
+    def reach(self) -> int:
+        """Positions that the longest of its prompts takes with what follows it."""
+        scored = (len(p.prompt.token_ids) + len(p.continuation) + AFTER_PAIR for p in self.pairs)
+        return max(len(self.prompt.token_ids) + self.sampling.max_tokens, *scored, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A whole prompt's text with what is known of it."""
+    """A whole prompt's text with what is known of it.
+
+    ``cut_tokens`` were taken out of its middle to make it fit.
+    """
 
     text: str
     segments: Segments | None = None
+    cut_tokens: int = 0
 
     @property
     def query(self) -> str | None:
@@ -76,6 +81,8 @@ class Builder:
         What ``--length`` asked for; names the examples.
     max_positions
         The model's range, which prompt and new tokens share.
+    sample_seed
+        Seeds what is drawn, where a task draws and names no seed itself.
     """
 
     def __init__(
@@ -87,28 +94,32 @@ class Builder:
         length: int | None,
         seed: int,
         max_positions: int,
+        sample_seed: int = 0,
     ) -> None:
         self.task, self.lm_task, self.frame = task, lm_task, frame
         self.length, self.seed, self.max_positions = length, seed, max_positions
         self.own = task.group != FOREIGN
         self.segments = (lm_task.config.metadata or {}).get("segments")
-        self.sampling = sampling_of(lm_task)
+        self.sampling = sampling_of(lm_task, sample_seed)
         lm_task.set_fewshot_seed(seed)
 
     def build(self, index: int, doc: Mapping[str, Any]) -> Example:
         """Build the example of document ``index``."""
         example_id = f"{self.task.name}/{self.length or 'full'}/{self.seed}/{index}"
-        pairs = () if self.sampling else self._pairs(doc, example_id)
-        prompt = pairs[0].prompt if pairs else self._prompt(self._whole(doc), example_id)
-        self._check(example_id, prompt, pairs)
-        return Example(
-            record=self._record(index, doc, prompt),
+        # lm-eval makes the contexts of its own log-likelihood tasks itself.
+        whole = self._whole(doc) if self.sampling or self.own else None
+        pairs = () if self.sampling else self._pairs(doc, example_id, whole)
+        prompt = pairs[0].prompt if whole is None or pairs else self._prompt(whole, example_id)
+        example = Example(
+            record=self._record(index, doc, prompt, 0 if whole is None else whole.cut_tokens),
             prompt=prompt,
             sampling=self.sampling or Sampling(max_tokens=0),
             kind="generate" if self.sampling else "loglikelihood",
             doc=doc,
             pairs=pairs,
         )
+        self._check(example)
+        return example
 
     def _whole(self, doc: Mapping[str, Any]) -> Text:
         """The whole prompt: through our frame for our tasks, through lm-eval's for others."""
@@ -117,12 +128,12 @@ class Builder:
             return Text(context if self.frame.chat else self.frame.start(context))
         user = str(self.lm_task.doc_to_text(doc))
         prefix = self.lm_task.doc_to_prefix(doc) or ""
-        cut = self._cut(user, prefix) if self.task.truncate else NO_CUT
+        cut, lost = self._cut(user, prefix) if self.task.truncate else (NO_CUT, 0)
         text = self.frame.render(user[: cut.start] + user[cut.stop :], prefix)
         if self.segments is None:
-            return Text(text)
+            return Text(text, cut_tokens=lost)
         found = locate(self.segments(doc), user, task=self.task.name)
-        return Text(text, place(found, user, text, cut=cut))
+        return Text(text, place(found, user, text, cut=cut), lost)
 
     def _context(self, doc: Mapping[str, Any]) -> Any:
         """lm-eval's own context, few-shot examples and all."""
@@ -137,17 +148,27 @@ class Builder:
     def _chat_template(self, messages: list[dict[str, Any]], **_: Any) -> str:
         """Render messages as lm-eval hands them over: a last assistant turn is only begun."""
         *turns, last = messages
-        if last["role"] != "assistant":
-            return self.frame.start(self.frame.tokenizer.chat(messages))
-        return self.frame.start(self.frame.tokenizer.chat(turns, answer_prefix=last["content"]))
+        begun = last["role"] == "assistant"
+        try:
+            shown = self.frame.chatted(turns if begun else messages, last["content"] * begun)
+            return self.frame.start(shown)
+        except DataError as error:
+            raise DataError(f"{self.task.name}: {error}") from error
 
-    def _cut(self, user: str, prefix: str) -> Cut:
-        """What to take out of the middle so that the prompt fits (LongBench, pred.py)."""
+    def _cut(self, user: str, prefix: str) -> tuple[Cut, int]:
+        """What to take out of the middle so that the prompt fits (LongBench, pred.py).
+
+        Returns
+        -------
+        tuple
+            The cut, and how many tokens it costs.
+        """
         room = self.max_positions - self.task.max_tokens
         room = room if self.length is None else min(room, self.length)
-        over = self.frame.count(user, prefix) - room
+        whole = self.frame.count(user, prefix)
+        over = whole - room
         if over <= 0:
-            return NO_CUT
+            return NO_CUT, 0
         _, offsets = self.frame.tokenizer.encode_with_offsets(user)
         while True:
             keep = len(offsets) - over
@@ -160,7 +181,7 @@ class Builder:
             cut = Cut(offsets[head - 1][1], stop)
             still = self.frame.count(user[: cut.start] + user[cut.stop :], prefix) - room
             if still <= 0:
-                return cut
+                return cut, whole - (still + room)
             over += still
 
     def _prompt(self, text: Text, example_id: str) -> Prompt:
@@ -172,44 +193,46 @@ class Builder:
             query=text.query,
         )
 
-    def _pairs(self, doc: Mapping[str, Any], example_id: str) -> tuple[Pair, ...]:
+    def _pairs(
+        self, doc: Mapping[str, Any], example_id: str, whole: Text | None
+    ) -> tuple[Pair, ...]:
         """Contexts and continuations of a log-likelihood task."""
-        if self.task.output_type == "loglikelihood_rolling":
-            raise ConfigError(
-                f"{self.task.name} measures perplexity over whole texts; run it with "
-                f"harness lm-eval --tasks {self.task.name}"
-            )
         instances = self.lm_task.construct_requests(
             doc=doc,
-            ctx=self._whole(doc).text if self.own else self._context(doc),
+            ctx=self._context(doc) if whole is None else whole.text,
             metadata=(self.task.name, 0, 1),
             apply_chat_template=self.frame.chat,
             chat_template=self._chat_template,
         )
         instances = instances if isinstance(instances, list) else [instances]
-        prompts: dict[str, Prompt] = {}
+        prompts: dict[tuple[int, ...], Prompt] = {}
         pairs: list[Pair] = []
         for instance in instances:
-            text, ids, continuation = split_pair(self.frame, *instance.arguments[:2])
-            if text not in prompts:
+            try:
+                text, ids, continuation = split_pair(self.frame, *instance.arguments[:2])
+            except DataError as error:
+                raise DataError(f"{example_id}: {error}") from error
+            if ids not in prompts:
                 name = example_id if not prompts else f"{example_id}/{len(prompts)}"
-                prompts[text] = Prompt(name, text, ids)
-            pairs.append(Pair(prompts[text], continuation))
+                prompts[ids] = Prompt(name, text, ids)
+            pairs.append(Pair(prompts[ids], continuation))
         return tuple(pairs)
 
-    def _check(self, example_id: str, prompt: Prompt, pairs: Sequence[Pair]) -> None:
+    def _check(self, example: Example) -> None:
         """Check that prompt and new tokens lie inside the model's range."""
-        new = self.sampling.max_tokens if self.sampling else 0
-        longest = max((len(p.prompt.token_ids) + len(p.continuation) for p in pairs), default=0)
-        longest = max(longest, len(prompt.token_ids) + new)
-        if longest > self.max_positions:
+        if example.reach > self.max_positions:
             raise DataError(
-                f"{example_id}: prompt and new tokens take {longest} positions, the model has "
-                f"{self.max_positions}; choose a model with a longer range"
+                f"{example.record.example_id}: prompt and new tokens take {example.reach} "
+                f"positions, the model has {self.max_positions}; choose a model with a longer range"
             )
 
-    def _record(self, index: int, doc: Mapping[str, Any], prompt: Prompt) -> ExampleRecord:
+    def _record(
+        self, index: int, doc: Mapping[str, Any], prompt: Prompt, cut_tokens: int
+    ) -> ExampleRecord:
         references = references_of(self.lm_task, doc)
+        facts = dict(doc.get("facts") or {})
+        if cut_tokens:  # a cut prompt is another one than its data's: tables and reports say so
+            facts["cut_tokens"] = cut_tokens
         # Scores by another metric than the usual one do not pair with those by the usual one.
         judged = [doc["scored_by"]] if doc.get("scored_by") else []
         content = json.dumps([prompt.text, *references, *judged]).encode()
@@ -225,7 +248,7 @@ class Builder:
             cluster=self._cluster(doc, prompt),
             references=references,
             segments=None if prompt.segments is None else prompt.segments.to_json(),
-            facts=dict(doc.get("facts") or {}),
+            facts=facts,
         )
 
     def _cluster(self, doc: Mapping[str, Any], prompt: Prompt) -> str:
@@ -238,48 +261,6 @@ class Builder:
         documents = prompt.segments.documents if prompt.segments is not None else ()
         shared = "\0".join(prompt.text[a:b] for a, b in documents) or prompt.text
         return hashlib.sha256(shared.encode()).hexdigest()[:16]
-
-
-def sampling_of(lm_task: Any) -> Sampling | None:
-    """Read a task's generation settings; None for log-likelihood tasks.
-
-    lm-eval's ``temperature`` counts only where ``do_sample`` is on.
-    """
-    if lm_task.OUTPUT_TYPE != "generate_until":
-        return None
-    kwargs: dict[str, Any] = dict(lm_task.config.generation_kwargs or {})
-    until = kwargs.get("until") or []
-    stops = [until] if isinstance(until, str) else list(until)
-    return Sampling(
-        max_tokens=int(kwargs.get("max_gen_toks") or kwargs.get("max_new_tokens") or 256),
-        stop=tuple(stop for stop in stops if stop),
-        temperature=float(kwargs.get("temperature", 0.0)) if kwargs.get("do_sample") else 0.0,
-    )
-
-
-def split_pair(
-    frame: Frame, context: str, continuation: str
-) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """Tokenize context and continuation jointly, then split as lm-eval does.
-
-    The context's trailing white space goes to the continuation; an empty context becomes the
-    start token, or the end token of a model without one.
-
-    Returns
-    -------
-    tuple
-        Context's text, its token ids, the continuation's token ids.
-    """
-    tokenizer = frame.tokenizer
-    bare = context.rstrip()
-    continuation = context[len(bare) :] + continuation
-    if not bare:
-        start = tokenizer.hf.bos_token or tokenizer.hf.eos_token
-        return start, tokenizer.encode(start), tokenizer.encode(continuation)
-    text = frame.start(bare)
-    ids = tokenizer.encode(text)
-    whole = tokenizer.encode(text + continuation)
-    return text, ids, whole[len(ids) :]
 
 
 def references_of(lm_task: Any, doc: Mapping[str, Any]) -> tuple[str, ...]:

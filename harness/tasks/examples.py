@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,12 +14,21 @@ from harness.errors import ConfigError, DataError, HarnessError
 from harness.models.offline import offline
 from harness.models.tokenizer import Tokenizer
 from harness.paths import package_or_checkout
-from harness.tasks.building import Builder, Example, Pair
+from harness.tasks.building import Builder, Example
 from harness.tasks.catalogue import require_data
+from harness.tasks.contract import (
+    Score,
+    ScoreError,
+    keep_contract,
+    numbers_of,
+    scorer,
+    trial_answers,
+)
 from harness.tasks.data.manifest import not_cached
 from harness.tasks.framing import Frame
 from harness.tasks.generation import DEFAULT_COUNT, DEFAULT_LENGTH, Request, TooShortError
 from harness.tasks.info import FOREIGN, TaskInfo, from_file
+from harness.tasks.pairs import Pair
 
 __all__ = [
     "Example",
@@ -30,9 +39,6 @@ __all__ = [
     "load_task",
     "min_length",
 ]
-
-
-Score = Callable[[Mapping[str, Any], Sequence[Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -63,11 +69,26 @@ class TaskExamples:
             found = dict(self.process(dict(example.doc), results))
         except Exception as error:
             raise _task_error(self.task, error) from error
-        metrics = {k: float(v) for k, v in found.items() if isinstance(v, (int, float))}
-        first = self.task.metric if self.task.metric in metrics else next(iter(metrics), None)
-        if first is None:
-            raise DataError(f"{self.task.name}: its metrics are no single numbers an example")
-        return {first: metrics.pop(first), **metrics}
+        return numbers_of(self.task, found)
+
+    def tried(self) -> TaskExamples:
+        """Score the first example once, as a foreign task's scores are known to its code alone.
+
+        Raises
+        ------
+        ScoreError
+            A score is missing or off its scale. What else the task's code makes of an answer that
+            no model gave says nothing.
+        """
+        for example in self.examples[:1]:
+            for answer in trial_answers(example.record.references, len(example.pairs)):
+                try:
+                    self.score(example, answer)
+                except ScoreError:
+                    raise
+                except HarnessError:
+                    continue
+        return self
 
 
 def load_examples(
@@ -78,6 +99,7 @@ def load_examples(
     limit: int | None,
     tokenizer: Tokenizer,
     max_positions: int,
+    sample_seed: int = 0,
 ) -> TaskExamples:
     """Load or generate a task's examples; needs a tokenizer and no model.
 
@@ -93,6 +115,8 @@ def load_examples(
         Number of examples; None means all, or 500 of a generated task.
     max_positions
         The target's position range: prompt and generated tokens must lie inside it.
+    sample_seed
+        Seeds what is drawn, where a task draws and names no seed itself.
 
     Raises
     ------
@@ -106,9 +130,19 @@ def load_examples(
     room = max_positions - task.max_tokens
     request = Request(frame, (room if length is None else length,), seed, count, task.name)
     lm_task = load_task(task, {} if task.group == FOREIGN else {"request": request})
-    builder = Builder(task, lm_task, frame, length=length, seed=seed, max_positions=max_positions)
+    task = keep_contract(task, lm_task)
+    builder = Builder(
+        task,
+        lm_task,
+        frame,
+        length=length,
+        seed=seed,
+        max_positions=max_positions,
+        sample_seed=sample_seed,
+    )
     examples = [builder.build(i, doc) for i, doc in _chosen(lm_task, task, seed, limit)]
-    return TaskExamples(task, examples, lm_task.process_results)
+    found = TaskExamples(task, examples, scorer(lm_task))
+    return found.tried() if task.group == FOREIGN else found
 
 
 def examples_from_file(
@@ -141,7 +175,7 @@ def examples_from_file(
     builder = Builder(task, lm_task, frame, length=length, seed=seed, max_positions=max_positions)
     docs = list(lm_task.eval_docs)[:limit]
     examples = [builder.build(index, doc) for index, doc in enumerate(docs)]
-    return TaskExamples(task, examples, lm_task.process_results)
+    return TaskExamples(task, examples, scorer(lm_task))
 
 
 def task_of_file(path: Path, metric: str | None = None) -> TaskInfo:

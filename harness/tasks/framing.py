@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from harness.errors import DataError
 from harness.models.tokenizer import Tokenizer
 
 MEMO_TOKENS = 4_000_000
 """Most tokens a frame remembers between generation and use: about 150 MB."""
+
+
+class TemplateError(DataError):
+    """A chat template cannot show what it should."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the model's chat template {what}")
 
 
 @dataclass(frozen=True)
@@ -41,12 +50,50 @@ class Frame:
         white space along. The start token stands in front exactly once where the model has one.
         """
         if self.chat:
-            turn = [{"role": "user", "content": user}]
-            return self.start(self.tokenizer.chat(turn, answer_prefix=answer_prefix))
+            return self.start(self.chatted([{"role": "user", "content": user}], answer_prefix))
         gap = (
             " " if answer_prefix and not (user[-1:].isspace() or answer_prefix[0].isspace()) else ""
         )
         return self.tokenizer.plain(f"{user}{gap}{answer_prefix}")
+
+    def chatted(self, messages: Sequence[Mapping[str, Any]], answer_prefix: str = "") -> str:
+        """Render a conversation and begin the assistant's turn.
+
+        A template without a system role gets the system's text at the head of the first user's
+        turn. Templates refuse it, or pass it over without a word: both are found out.
+
+        Raises
+        ------
+        TemplateError
+            The template cannot render the conversation.
+        """
+        try:
+            return self._whole(messages, answer_prefix)
+        except TemplateError:
+            if not messages or messages[0].get("role") != "system":
+                raise
+        system, *rest = messages
+        if not rest or rest[0].get("role") != "user":
+            raise TemplateError("takes no system message, and no user's turn follows it")
+        head = str(system["content"])
+        gap = "" if head[-1:].isspace() else "\n\n"
+        first = {**rest[0], "content": f"{head}{gap}{rest[0]['content']}"}
+        return self._whole([first, *rest[1:]], answer_prefix)
+
+    def _whole(self, messages: Sequence[Mapping[str, Any]], answer_prefix: str) -> str:
+        """Render messages; what the system says must be in the result."""
+        from jinja2 import TemplateError as JinjaError
+
+        try:
+            text = self.tokenizer.chat(messages, answer_prefix=answer_prefix)
+        except (JinjaError, TypeError, ValueError) as error:
+            roles = ", ".join(str(message.get("role")) for message in messages)
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise TemplateError(f"refuses the roles {roles}: {reason}") from error
+        told = (str(m["content"]).strip() for m in messages if m.get("role") == "system")
+        if any(part not in text for part in told):
+            raise TemplateError("leaves the system's message out")
+        return text
 
     def start(self, rendered: str) -> str:
         """Put the start token in front of a rendered prompt that lacks the one it should have."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from harness import yaml_files
 from harness.errors import ConfigError
 from harness.schema.outside import BUILT_IN
 from harness.tasks.data.library import installed
+from harness.tasks.sampling import max_tokens_of
 
 FOREIGN = "lm-eval"
 """Group of tasks that name none: lm-eval's own, and a user's YAML."""
@@ -81,7 +81,7 @@ class TaskInfo:
         }
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml_files.UniqueKeys):
     """Reads ``!function`` tags as plain strings: nothing of a task is imported."""
 
 
@@ -102,14 +102,11 @@ def yaml_chain(path: Path, within: tuple[Path, ...] = ()) -> list[tuple[Path, di
     Raises
     ------
     ConfigError
-        A file cannot be read, is no mapping, or includes itself.
+        A file cannot be read, has a key twice, is no mapping, or includes itself.
     """
     if path.resolve() in within:
         raise ConfigError(f"{path}: the file includes itself")
-    try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not a task that can be read: {error}") from error
+    raw = yaml_files.read_yaml(path, _Loader)
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: a task's YAML is a mapping, not {type(raw).__name__}")
     includes = raw.pop("include", [])
@@ -155,7 +152,6 @@ def of_yaml(raw: Mapping[str, Any], path: Path, origin: str) -> TaskInfo:
     output_type = str(raw.get("output_type", "generate_until"))
     kwargs = raw.get("generation_kwargs") or {}
     generates = output_type == "generate_until"
-    max_tokens = int(kwargs.get("max_gen_toks", kwargs.get("max_new_tokens", 256)))
     metrics = raw.get("metric_list") or []
     return TaskInfo(
         name=str(raw["task"]),
@@ -166,7 +162,7 @@ def of_yaml(raw: Mapping[str, Any], path: Path, origin: str) -> TaskInfo:
         ready=all(installed(name) is not None for name in needs),
         path=path,
         output_type=output_type,
-        max_tokens=max_tokens if generates else 0,
+        max_tokens=max_tokens_of(kwargs) if generates else 0,
         sized=bool(metadata.get("sized", False)),
         chat=bool(metadata.get("chat", generates)),
         truncate=bool(metadata.get("truncate", False)),

@@ -154,6 +154,13 @@ class Fit:
             )
         return without(bisect_left(range(len(spare)), True, key=fits))
 
+    def lost(self, given: list[Document], kept: list[Document], question: str) -> int:
+        """Tokens of the documents that were left out."""
+        if self.request is None or len(kept) == len(given):
+            return 0
+        frame = self.request.frame
+        return self._count(frame, given, question) - self._count(frame, kept, question)
+
     def _count(self, frame: Frame, documents: list[Document], question: str) -> int:
         return frame.count(text(documents, question, self.prompt), PREFIX)
 
@@ -168,14 +175,15 @@ def build(
     item: Item, documents: list[Document], prompt: tuple[str, str], fit: Fit
 ) -> dict[str, Any]:
     """Make one lm-eval document."""
-    documents = fit(documents, item.question, item.id)
+    kept = fit(documents, item.question, item.id)
+    lost = fit.lost(documents, kept, item.question)
     return {
-        "input": text(documents, item.question, prompt),
+        "input": text(kept, item.question, prompt),
         "gen_prefix": PREFIX,
         "answers": list(item.answers),
-        "documents": show(documents),
+        "documents": show(kept),
         "question": item.question,
-        "evidence": evidence(documents),
+        "evidence": evidence(kept),
         "cluster": cluster_of(item.documents),
-        "facts": {**facts(documents), "id": item.id},
+        "facts": {**facts(kept), "id": item.id, "cut_tokens": lost},
     }

@@ -156,6 +156,32 @@ def test_seeded_sampling_repeats(engine, cases):
     assert first != other.token_ids
 
 
+def test_sampling_options_are_honoured(engine, cases):
+    """The likeliest token alone is left at any temperature; a penalty changes greedy text."""
+    prompt = cases[0].prepared()
+    (greedy,) = engine.generate([prompt], GREEDY)
+    for bound in ({"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}):
+        hot = replace(GREEDY, temperature=1.5, seed=1, **bound)
+        assert next(engine.generate([prompt], hot)).token_ids == greedy.token_ids
+    (other,) = engine.generate([prompt], replace(GREEDY, repetition_penalty=1.8))
+    assert other.token_ids != greedy.token_ids
+
+
+def test_end_tokens_end_a_text(engine, cases):
+    """A text ends with the token and without its text; it is not drawn before its time."""
+    prompt = cases[0].prepared()
+    (greedy,) = engine.generate([prompt], GREEDY)
+    third = greedy.token_ids[2]
+    first = greedy.token_ids.index(third)
+    (cut,) = engine.generate([prompt], replace(GREEDY, end_tokens=(third,)))
+    assert cut.token_ids == greedy.token_ids[: first + 1]
+    assert cut.finish_reason == "stop"
+    assert cut.text == engine.tokenizer.decode(cut.token_ids[:-1])
+    later = replace(GREEDY, end_tokens=(greedy.token_ids[0],), min_tokens=1)
+    (patient,) = engine.generate([prompt], later)
+    assert patient.token_ids[0] != greedy.token_ids[0]
+
+
 def test_times_are_filled_only_when_timed(engine, cases):
     """Times rise, the first is TTFT; a batch's generations carry none."""
     short = Sampling(max_tokens=4, ignore_eos=True)

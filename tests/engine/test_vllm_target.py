@@ -147,6 +147,24 @@ def test_continuation_log_likelihood_stands_at_its_original_positions(
         assert result.logprob == pytest.approx(sum(logprobs), abs=1e-3)
 
 
+def test_sampling_options_are_honoured(vllm_engine, cases):
+    """As in the transformers engine: bounds that leave one token, a penalty, end tokens."""
+    prompt = cases[0].prepared()
+
+    def tokens(**changes):
+        return vllm_engine.time_one(prompt, replace(GREEDY, **changes)).token_ids
+
+    greedy = tokens()
+    for bound in ({"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}):
+        assert tokens(temperature=1.5, seed=1, **bound) == greedy
+    assert tokens(repetition_penalty=1.8) != greedy
+    first = greedy.index(greedy[2])
+    cut = vllm_engine.time_one(prompt, replace(GREEDY, end_tokens=(greedy[2],)))
+    assert cut.token_ids == greedy[: first + 1]
+    assert cut.finish_reason == "stop"
+    assert tokens(end_tokens=(greedy[0],), min_tokens=1)[0] != greedy[0]
+
+
 def test_admission_counts_original_positions(vllm_engine, cases):
     """A short sparse request whose answer would leave the range is refused by name."""
     far = replace(cases[0].prepared(), example_id="far", original_length=2290)

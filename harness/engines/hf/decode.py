@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.engines.base import Generation, Sampling
+from harness.engines.hf.drawing import Drawing
 from harness.models.tokenizer import Tokenizer
 from harness.schema.prompts import PreparedPrompt
 from harness.schema.receipts import Receipt
@@ -32,11 +33,15 @@ class Decode:
     reason: str = "length"
     text: str = ""
 
+    def __post_init__(self) -> None:
+        self.ends = frozenset(self.sampling.end_tokens)
+        self.draw = Drawing(self.sampling, self.prompt.token_ids, self.eos | self.ends)
+
     def take(self, logits: torch.Tensor) -> bool:
         """Draw a token from logits [vocabulary]; whether to go on."""
         if len(self.tokens) >= self.sampling.max_tokens:
             return False
-        token = self._draw(logits)
+        token = self.draw(logits, self.tokens)
         self.times.append(time.perf_counter() - self.start)
         self.tokens.append(token)
         if self.sampling.logprobs:
@@ -44,23 +49,13 @@ class Decode:
         if not self.sampling.ignore_eos and token in self.eos:
             self.reason = "stop"
             return False
+        if token in self.ends:
+            self.reason, self.text = "stop", self.tokenizer.decode(self.tokens[:-1])
+            return False
         if self.sampling.stop and self._stopped():
             self.reason = "stop"
             return False
         return len(self.tokens) < self.sampling.max_tokens
-
-    def _draw(self, logits: torch.Tensor) -> int:
-        import torch
-
-        if self.sampling.temperature == 0:
-            return int(logits.argmax())
-        generator = None
-        if self.sampling.seed is not None:
-            # Seeded anew by (seed, step): a request's tokens depend on no other request.
-            generator = torch.Generator(logits.device)
-            generator.manual_seed(self.sampling.seed * 1_000_003 + len(self.tokens))
-        weights = (logits / self.sampling.temperature).softmax(-1)
-        return int(torch.multinomial(weights, 1, generator=generator))
 
     def _stopped(self) -> bool:
         text = self.tokenizer.decode(self.tokens)

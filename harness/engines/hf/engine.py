@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
+from harness.engines.admission import admit, admit_pair
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
 from harness.engines.hf.decode import Decode
 from harness.engines.hf.model import (
@@ -121,7 +122,7 @@ class HfEngine:
         known: PreparedPrompt | None = None
         context: Prefilled | None = None
         for pair in pairs:
-            self._admit(pair.context, len(pair.continuation))
+            admit_pair(pair, self._limit)
             with torch.inference_mode():
                 if context is None or pair.context is not known:
                     known, context = pair.context, self._prefill(pair.context)
@@ -146,7 +147,7 @@ class HfEngine:
     def _generate(self, prompt: PreparedPrompt, sampling: Sampling) -> Decode:
         import torch
 
-        self._admit(prompt, sampling.max_tokens)
+        admit(prompt, sampling.max_tokens, self._limit)
         decode = Decode(prompt, sampling, self.tokenizer, self._eos)
         with torch.inference_mode():
             state = self._prefill(prompt)
@@ -175,20 +176,6 @@ class HfEngine:
         seconds = time.perf_counter() - began - own
         stages = {**receipt.stages_s, "prefill": seconds}
         return state._replace(receipt=replace(receipt, stages_s=stages))
-
-    def _admit(self, prompt: PreparedPrompt, new_tokens: int) -> None:
-        """Check a prompt against the target's range, in *original* positions."""
-        kept, positions = len(prompt.token_ids), prompt.positions
-        resume = kept if positions is None else prompt.original_length
-        if not kept:
-            raise ConfigError(f"{prompt.example_id}: there are no tokens to prefill")
-        if positions is not None and len(positions) != kept:
-            raise ConfigError(f"{prompt.example_id}: {len(positions)} positions for {kept} tokens")
-        if resume + new_tokens > self._limit:
-            raise ConfigError(
-                f"{prompt.example_id}: {resume} prompt tokens and {new_tokens} new ones exceed "
-                f"the target's {self._limit} positions: shorten the prompt or generate less"
-            )
 
     def close(self) -> None:
         """Let go of the model. Idempotent."""

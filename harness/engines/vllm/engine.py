@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from harness.engines.admission import admit, admit_pair
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
 from harness.engines.vllm import flavour
 from harness.engines.vllm.attention import AttentionPath, load_path
@@ -16,7 +17,6 @@ from harness.engines.vllm.refusals import check_target
 from harness.engines.vllm.wire import (
     POSITIONS_KEY,
     encode_positions,
-    position_fault,
     positions_salt,
     unique_salt,
 )
@@ -232,33 +232,17 @@ class VllmEngine:
 
     def _admit(self, prompt: PreparedPrompt, max_tokens: int) -> _Request:
         """Check a prompt against the target's range, in *original* positions."""
-        kept = len(prompt.token_ids)
-        positions = prompt.positions
-        resume = kept if positions is None else prompt.original_length
-        if not kept:
-            raise ConfigError(f"{prompt.example_id}: there are no tokens to prefill")
-        if positions is not None:
-            fault = position_fault(positions, kept, resume)
-            if fault is not None:
-                raise ConfigError(f"{prompt.example_id}: {fault}")
-        limit = self._host.options.max_model_len
-        if resume + max_tokens > limit:
-            raise ConfigError(
-                f"{prompt.example_id}: {resume} prompt tokens and {max_tokens} new ones exceed "
-                f"the target's {limit} positions: shorten the prompt or generate less"
-            )
-        return _Request(prompt, prompt.token_ids, positions, resume)
+        resume = admit(prompt, max_tokens, self._host.options.max_model_len)
+        return _Request(prompt, prompt.token_ids, prompt.positions, resume)
 
     def _admit_pair(self, pair: PreparedPair) -> _Request:
-        # One token is decoded after the continuation: vLLM has no request without one.
-        count = len(pair.continuation)
-        context = self._admit(pair.context, count + 1)
-        resume = context.resume + count
-        positions = context.positions
+        start = admit_pair(pair, self._host.options.max_model_len)
+        resume = start + len(pair.continuation)
+        positions = pair.context.positions
         if positions is not None:
-            positions = (*positions, *range(context.resume, resume))
-        tokens = (*context.token_ids, *pair.continuation)
-        return _Request(pair.context, tokens, positions, resume, count)
+            positions = (*positions, *range(start, resume))
+        tokens = (*pair.context.token_ids, *pair.continuation)
+        return _Request(pair.context, tokens, positions, resume, len(pair.continuation))
 
     def _params(self, sampling: Sampling) -> Any:
         from vllm import SamplingParams
@@ -266,7 +250,13 @@ class VllmEngine:
         return SamplingParams(
             max_tokens=sampling.max_tokens,
             temperature=sampling.temperature,
+            top_k=sampling.top_k or 0,
+            top_p=1.0 if sampling.top_p is None else sampling.top_p,
+            min_p=sampling.min_p or 0.0,
+            repetition_penalty=sampling.repetition_penalty,
             stop=list(sampling.stop),
+            stop_token_ids=list(sampling.end_tokens),
+            min_tokens=sampling.min_tokens,
             seed=sampling.seed,
             ignore_eos=sampling.ignore_eos,
             logprobs=0 if sampling.logprobs else None,

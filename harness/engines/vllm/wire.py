@@ -20,6 +20,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
+from harness.engines.admission import position_fault
 from harness.engines.scorer import ScoringConfig
 from harness.engines.vllm.attention import PATHS
 from harness.errors import ConfigError
@@ -114,31 +115,6 @@ def decode_positions(
     if fault is not None:
         raise _foreign(POSITIONS_KEY, fault)
     return Positions(values, resume, dropped)
-
-
-def position_fault(
-    positions: Sequence[int] | npt.NDArray[np.int32],
-    tokens: int,
-    resume: int,
-    limit: int | None = None,
-) -> str | None:
-    """Say why ``tokens`` prompt tokens cannot stand at ``positions``; None where they can.
-
-    They are strictly increasing and inside the original prompt of ``resume`` tokens, which lies
-    inside the model's ``limit`` positions.
-    """
-    values = np.asarray(positions)
-    if len(values) != tokens:
-        return f"{len(values)} positions for {tokens} tokens"
-    if not tokens:
-        return "there are no tokens to prefill"
-    if (np.diff(values) <= 0).any():
-        return "positions are not strictly increasing"
-    if values[0] < 0 or values[-1] >= resume:
-        return f"positions {values[0]}…{values[-1]} lie outside the prompt of {resume} tokens"
-    if limit is not None and resume > limit:
-        return f"{resume} prompt tokens exceed the model's {limit} positions"
-    return None
 
 
 def _entry(extra_args: object, key: str) -> Any:

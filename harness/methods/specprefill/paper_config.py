@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import ConfigError
 from harness.methods.specprefill.config import Ends, SpecPrefillConfig
+from harness.yaml_files import read_yaml
 
 MIN_TOKENS = 512
 """Prompts below it are prefilled whole where a file does not say: 10 % of it is two chunks."""
@@ -72,16 +72,11 @@ def read_paper_config(path: str | Path | None) -> SpecPrefillConfig:
     Raises
     ------
     ConfigError
-        The file is missing, is not YAML, has an unknown key or a value out of range.
+        The file is missing, is not YAML, has a key twice, an unknown key or a value out of range.
     """
     if path is None:
         return _PaperConfig.model_validate(_DEFAULT).specprefill()
-    try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not a YAML file ({error})") from error
+    raw = read_yaml(Path(path))
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected keys such as keep_strategy and keep_kwargs")
     try:

@@ -103,9 +103,16 @@ def _aggregate(cell: CellRecord, records: Sequence[QualityRecord]) -> dict[str, 
         known = [score for score in scores if score is not None]
         whole = len(known) == len(records)
         error = stdev(known) / len(known) ** 0.5 if whole and len(known) > 1 else "N/A"
-        out[f"{metric},{FILTER}"] = fmean(known) if whole else None
-        out[f"{metric}_stderr,{FILTER}"] = error
+        name, pipeline = _split(metric)
+        out[f"{name},{pipeline}"] = fmean(known) if whole else None
+        out[f"{name}_stderr,{pipeline}"] = error
     return out
+
+
+def _split(metric: str) -> tuple[str, str]:
+    """A metric's name and its filter's: records join them as lm-eval's results do."""
+    name, _, pipeline = metric.partition(",")
+    return name, pipeline or FILTER
 
 
 def _results(run: RunRecord, tasks: Sequence[_Task], name: str) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def _results(run: RunRecord, tasks: Sequence[_Task], name: str) -> dict[str, Any
         "versions": {n: task.cell.identity.get("task_version") for n, task in by_task.items()},
         # Our own tasks are zero-shot; what a foreign task's YAML asks for is not in the store.
         "n-shot": {n: 0 for n, task in by_task.items() if task.cell.group != FOREIGN},
-        "higher_is_better": {name: {task.cell.metric: True} for name, task in by_task.items()},
+        "higher_is_better": {n: {_split(t.cell.metric)[0]: True} for n, t in by_task.items()},
         "n-samples": {
             name: {"original": task.count, "effective": task.count}
             for name, task in by_task.items()
@@ -184,6 +191,10 @@ def _sample(example: ExampleRecord, record: QualityRecord) -> dict[str, Any]:
     references = example.references
     target = references[0] if len(references) == 1 else str(list(references))
     answer = record.text or ""
+    # lm-eval writes a sample a filter; the primary metric's is the first.
+    pipeline = _split(next(iter(record.metrics), ""))[1]
+    named = ((*_split(metric), value) for metric, value in record.metrics.items())
+    metrics = {name: value for name, filtered_by, value in named if filtered_by == pipeline}
     return {
         "doc_id": example.index,
         "doc": doc,
@@ -191,12 +202,12 @@ def _sample(example: ExampleRecord, record: QualityRecord) -> dict[str, Any]:
         "arguments": {"gen_args_0": {"arg_0": example.text, "arg_1": {}}},
         "resps": [[answer]],
         "filtered_resps": [answer],
-        "filter": FILTER,
-        "metrics": list(record.metrics),
+        "filter": pipeline,
+        "metrics": list(metrics),
         "doc_hash": _sha(json.dumps(doc, indent=2, ensure_ascii=False)),
         "prompt_hash": _sha(example.text),
         "target_hash": _sha(target),
-        **record.metrics,
+        **metrics,
         "specprefill": {
             "receipt": record.receipt.to_json(),
             "evidence_kept": record.evidence_kept,

@@ -20,7 +20,7 @@ from harness.methods.specprefill.config import SpecPrefillConfig
 from harness.methods.specprefill.method import SpecPrefill
 from harness.models.embedded import prepare_smollm2
 from harness.models.tokenizer import Tokenizer
-from harness.run.lm_eval_model import MethodLM, run_lm_eval, sampling
+from harness.run.lm_eval_model import MethodLM, run_lm_eval
 from harness.schema.prompts import PreparedPrompt, Prompt
 from harness.schema.receipts import BudgetKind, Receipt, Status
 
@@ -142,21 +142,6 @@ def test_chat_templates_begin_the_last_turn(smollm2: Tokenizer) -> None:
     assert lm.apply_chat_template(turns, add_generation_prompt=False).endswith("assistant\nIt is")
     assert lm.apply_chat_template(turns[:1]).endswith("<|im_start|>assistant\n")
     assert lm.chat_template(True) == smollm2.hf.chat_template
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "expected"),
-    [
-        ({}, (256, (), 0.0)),
-        ({"until": "\n", "max_gen_toks": 5}, (5, ("\n",), 0.0)),
-        ({"until": ["a", ""], "temperature": 1.0, "do_sample": False}, (256, ("a",), 0.0)),
-        ({"temperature": 0.5, "do_sample": True}, (256, (), 0.5)),
-    ],
-)
-def test_generation_settings(kwargs: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    """Settings are read as lm-eval means them; a temperature without sampling is greedy."""
-    found = sampling(kwargs)
-    assert (found.max_tokens, found.stop, found.temperature) == expected
 
 
 @pytest.mark.parametrize(

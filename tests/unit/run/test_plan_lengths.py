@@ -45,3 +45,28 @@ def test_a_given_length_holds_for_both() -> None:
     found = planned(length=(1000,))
     assert {length for length, _ in found.values()} == {1000}
     assert all(tokens <= 1000 for _, tokens in found.values())
+
+
+def test_room_for_continuations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's length counts context and continuation (lm-evaluation-harness#1053).
+
+    252 and 8 tokens, and the one that vLLM decodes after them, need more than 256 positions.
+    """
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    word, letters = " x", " y" * 8
+    rows = [{"q": "x" + word * 251, "gold": 0}] * 2
+    (tmp_path / "rows.jsonl").write_text(lines(*rows), encoding="utf-8")
+    path = tmp_path / "choice.yaml"
+    path.write_text(
+        f"task: choice\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: "
+        f"{tmp_path / 'rows.jsonl'}}}}}\ntest_split: test\noutput_type: multiple_choice\n"
+        f"doc_to_text: '{{{{q}}}}'\ndoc_to_target: gold\ntarget_delimiter: ''\n"
+        f"doc_to_choice: ['{letters}', ' z']\n",
+        encoding="utf-8",
+    )
+    config = {"task": str(path), "engine": "fake", "preset": "smollm2", "arms": ["full"]}
+    plan = build_plan(RunConfig.model_validate(config))
+    example = plan.cells[0].examples.examples[0]
+    assert [len(pair.prompt.token_ids) for pair in example.pairs] == [252, 252]
+    assert [len(pair.continuation) for pair in example.pairs] == [8, 1]
+    assert plan.max_model_len == 512

@@ -10,10 +10,10 @@ import pytest
 
 from harness.errors import ConfigError, DataError, HarnessError
 from harness.models.tokenizer import Tokenizer
-from harness.tasks.building import sampling_of, split_pair
 from harness.tasks.catalogue import resolve
 from harness.tasks.examples import TaskExamples, load_examples, load_task
 from harness.tasks.framing import Frame
+from harness.tasks.pairs import split_pair
 
 ROWS = [{"q": f"Is {i} odd?", "a": ("yes" if i % 2 else "no"), "gold": 1 - i % 2} for i in range(8)]
 
@@ -107,7 +107,7 @@ def test_likelihood_moves_spaces_to_the_continuation(tokenizer: Tokenizer, tmp_p
 
 
 def test_split_equals_lm_evals(tokenizer: Tokenizer) -> None:
-    """The split is the one of lm-eval's own models, start token aside."""
+    """Where no token crosses the boundary, continuations are those of lm-eval's own models."""
     from lm_eval.api.model import TemplateLM
 
     class Reference(TemplateLM):  # type: ignore[misc]
@@ -125,8 +125,52 @@ def test_split_equals_lm_evals(tokenizer: Tokenizer) -> None:
     for context, continuation in [("The cat", " sat"), ("A b ", "c"), ("x = ", "1\n"), ("é", " è")]:
         _, ids, rest = split_pair(Frame(tokenizer, chat=False), context, continuation)
         expected_context, expected_rest = reference._encode_pair(context, continuation)
-        assert list(ids) == expected_context
         assert list(rest) == expected_rest
+        # lm-eval encodes the context alone, which some tokenizers do otherwise than in its place.
+        whole = reference.tok_encode(context + continuation)
+        assert list(ids) == whole[: len(whole) - len(rest)]
+        assert len(ids) == len(expected_context)
+
+
+@pytest.mark.parametrize(
+    ("context", "continuations"),
+    [
+        ("hello wor", ("ld", "k")),
+        ("Ans", ("wer", "ker")),
+        ("The cat", ("s", " sat")),
+        ("é", ("t",)),
+    ],
+)
+def test_no_continuation_is_left_without_tokens(
+    tokenizer: Tokenizer, context: str, continuations: tuple[str, ...]
+) -> None:
+    """A token across the boundary is the continuation's (lm-evaluation-harness#1297, PR #4055)."""
+    frame = Frame(tokenizer, chat=False)
+    for continuation in continuations:
+        text, ids, rest = split_pair(frame, context, continuation)
+        assert ids
+        assert rest
+        whole = tokenizer.encode(frame.start(context) + continuation)
+        assert rest == whole[-len(rest) :]
+        assert ids + rest == whole or text in {tokenizer.hf.bos_token, tokenizer.hf.eos_token}
+        assert tokenizer.decode(rest).endswith(continuation.strip())
+
+
+def test_an_empty_continuation_is_refused(tokenizer: Tokenizer) -> None:
+    """It would have the log-likelihood 0: certain."""
+    for context in ("The cat", ""):
+        with pytest.raises(DataError, match="continuation is empty"):
+            split_pair(Frame(tokenizer, chat=False), context, "")
+
+
+def test_reach_counts_context_and_continuation(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """The range must hold both, and the token that vLLM decodes after them."""
+    example = load(write_task(tmp_path, CHOICE), smollm2).examples[0]
+    longest = max(len(p.prompt.token_ids) + len(p.continuation) for p in example.pairs)
+    assert example.reach == longest + 1
+    load(write_task(tmp_path, CHOICE), smollm2, max_positions=longest + 1, limit=1)
+    with pytest.raises(DataError, match=f"take {longest + 1} positions"):
+        load(write_task(tmp_path, CHOICE), smollm2, max_positions=longest)
 
 
 def test_an_empty_context_is_the_start_token(tokenizer: Tokenizer) -> None:
@@ -217,19 +261,3 @@ def test_a_prompt_beyond_the_range(smollm2: Tokenizer, tmp_path: Path) -> None:
     """A foreign task's prompt is never cut silently."""
     with pytest.raises(DataError, match="positions"):
         load(write_task(tmp_path, GENERATE), smollm2, max_positions=64)
-
-
-def test_sampling_is_kept_where_a_task_asks_for_it() -> None:
-    """A temperature counts where do_sample is on, and stop strings may be one text."""
-
-    class Task:
-        OUTPUT_TYPE = "generate_until"
-
-        class config:  # noqa: N801 — lm-eval's name
-            generation_kwargs = {  # noqa: RUF012
-                "do_sample": True, "temperature": 0.7, "until": "END", "max_new_tokens": 5,
-            }  # fmt: skip
-
-    found = sampling_of(Task)
-    assert found is not None
-    assert (found.temperature, found.stop, found.max_tokens) == (0.7, ("END",), 5)

@@ -106,7 +106,7 @@ def test_our_tasks_win_over_lm_evals() -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("task: [a", "cannot be read|not a task"),
+        ("task: [a", "not valid YAML: line 1: expected"),
         ("- a\n- b\n", "a mapping, not list"),
         ("metadata: {}\n", "no 'task: NAME'"),
         ("include: nothing.yaml\ntask: x\n", "nothing.yaml"),
@@ -125,3 +125,16 @@ def test_a_yaml_that_is_not_there() -> None:
     """A path to nothing is named."""
     with pytest.raises(ConfigError, match=r"nowhere\.yaml does not exist"):
         resolve(["nowhere.yaml"])
+
+
+def test_two_definitions_of_one_name(tmp_path: Path) -> None:
+    """Their results could not be told apart (lm-evaluation-harness#3401); one file twice is one."""
+    for stem in ("twin_a", "twin_b"):
+        (tmp_path / f"{stem}.yaml").write_text("task: twin\n", encoding="utf-8")
+    first, second = str(tmp_path / "twin_a.yaml"), str(tmp_path / "twin_b.yaml")
+    assert len(resolve([first, f"{tmp_path}/./twin_a.yaml"])) == 1
+    with pytest.raises(ConfigError, match=r"two tasks are called 'twin': .*twin_a.*twin_b"):
+        resolve([first, second])
+    (tmp_path / "twin_b.yaml").write_text("task: ruler_vt\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"ruler_vt.*vt\.yaml"):
+        resolve(["ruler", second])

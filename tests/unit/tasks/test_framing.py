@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import tiny_tokenizer
 
-from harness.tasks.framing import fill, largest_fit
+from harness.errors import DataError
+from harness.tasks.framing import Frame, fill, largest_fit
 
 SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=60)
 
@@ -61,3 +65,35 @@ def test_items_of_one_kind_fill_closely() -> None:
     for budget in range(900, 1100, 7):
         total = sum(sizes[i] for i in fill(sizes, budget, close=5))
         assert budget - 10 <= total <= budget
+
+
+def without_system_role(folder: Path, *, passes_over: bool = False) -> Frame:
+    """A tokenizer whose template raises on a system message, or passes it over."""
+    refusal = "" if passes_over else "{{ raise_exception('no system role') }}"
+    tokenizer = tiny_tokenizer(folder)
+    tokenizer.hf.chat_template = (
+        "{% for m in messages %}{% if m['role'] == 'system' %}" + refusal + "{% else %}"
+        "[{{ m['role'] }}] {{ m['content'] | trim }}\n{% endif %}{% endfor %}[assistant]"
+    )
+    return Frame.of(tokenizer)
+
+
+@pytest.mark.parametrize("passes_over", [False, True])
+def test_a_template_without_a_system_role(passes_over: bool, tmp_path: Path) -> None:
+    """What the system says stands at the head of the user's turn (lm-evaluation-harness#2069)."""
+    frame = without_system_role(tmp_path, passes_over=passes_over)
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    assert frame.chatted(turns, " It") == "[user] Be brief.\n\nWho?\n[assistant] It"
+    assert frame.chatted(turns[1:]) == "[user] Who?\n[assistant]"
+
+
+def test_a_conversation_that_cannot_be_shown(tmp_path: Path) -> None:
+    """One line that says what the template refuses."""
+    frame = without_system_role(tmp_path)
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Yes."}]
+    with pytest.raises(DataError, match="takes no system message") as error:
+        frame.chatted(turns)
+    assert "\n" not in str(error.value)
+    frame.tokenizer.hf.chat_template = "{{ raise_exception('never') }}"
+    with pytest.raises(DataError, match="refuses the roles user: never"):
+        frame.render("Who?")

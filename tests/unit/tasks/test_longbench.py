@@ -132,6 +132,10 @@ def test_truncation_takes_the_middle(smollm2: Tokenizer, tmp_path: Path) -> None
     middle = " ".join(f"word{i}" for i in range(4000))
     install(tmp_path, "qasper", context=f"Beginning. {middle} Ending.")
     (example, _) = load("longbench_qasper", smollm2, max_positions=2048).examples
+    (whole, _) = load("longbench_qasper", smollm2, max_positions=60_000).examples
+    lost = len(whole.prompt.token_ids) - len(example.prompt.token_ids)
+    assert example.record.facts["cut_tokens"] == lost > 1000
+    assert "cut_tokens" not in whole.record.facts
     assert 1900 <= len(example.prompt.token_ids) <= 2048 - 128
     assert "Beginning." in example.prompt.text
     assert "Ending." in example.prompt.text

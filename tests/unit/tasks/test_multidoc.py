@@ -161,6 +161,9 @@ def test_real_files(
     assert len(whole) == count
     for full, short in zip(whole, cut, strict=True):
         assert len(short.prompt.token_ids) <= 2048
+        lost = len(full.prompt.token_ids) - len(short.prompt.token_ids)
+        assert short.record.facts["cut_tokens"] == lost
+        assert full.record.facts["cut_tokens"] == 0
         assert full.prompt.segments is not None
         assert short.prompt.segments is not None
         assert [full.prompt.text[a:b] for a, b in full.prompt.segments.evidence] == [

@@ -52,7 +52,7 @@ def test_default_is_the_papers_main_configuration():
         ("strategy: percentage", "strategy: random", "keep_strategy"),
         ("keep_strategy: percentage", "", "the key keep_strategy is missing"),
         ("pool_kernel_size: 13", "pool_kernel_size: 12", "odd"),
-        ("keep_kwargs: {", "keep_kwargs: [", "not a YAML file"),
+        ("keep_kwargs: {", "keep_kwargs: [", "not valid YAML"),
     ],
 )
 def test_faults_name_file_and_key(tmp_path, old, new, names):

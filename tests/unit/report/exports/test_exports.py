@@ -56,6 +56,25 @@ def test_lm_eval_means_and_errors_are_lm_evals_own(run, tmp_path):
     assert results["n-samples"]["ruler_niah_single_1"] == {"original": 6, "effective": 6}
 
 
+def test_filters_keep_lm_evals_names(tmp_path):
+    """A filtered metric is ``metric,filter`` in results and ``metric`` in samples."""
+    store = build_store(
+        tmp_path / "run",
+        tasks=[Task(metric="exact_match,numbers", n=4)],
+        arms=[],
+        score=lambda *_: 1,
+    )
+    export(str(store), "lm-eval", tmp_path / "out")
+    folder = next(path for path in (tmp_path / "out").rglob("results_*.json")).parent
+    results = json.loads(next(folder.glob("results_*.json")).read_text(encoding="utf-8"))
+    (task,) = results["results"].values()
+    assert task["exact_match,numbers"] == 1.0
+    assert "exact_match_stderr,numbers" in task
+    assert list(results["higher_is_better"].values()) == [{"exact_match": True}]
+    sample = read_lines(next(folder.glob("samples_*")))[0]
+    assert (sample["exact_match"], sample["filter"]) == (1.0, "numbers")
+
+
 def test_lm_eval_reads_its_own_format_back(run, tmp_path):
     """lm-eval's table of results takes the exported file as if it had written it."""
     from lm_eval.utils import make_table
