@@ -139,7 +139,8 @@ _NESTED = frozenset({"references", "segments", "facts", "metrics", "receipt"})
 
 def to_row(table: str, record: ExampleRecord | QualityRecord | LatencyRecord) -> tuple[Any, ...]:
     """Return a record as the row of its table."""
-    fields: dict[str, Any] = _RECORDS[table].dump_python(record, mode="json")
+    # Not pydantic's JSON mode, which turns a NaN into a missing value.
+    fields: dict[str, Any] = _RECORDS[table].dump_python(record)
     if "receipt" in fields:
         receipt = fields["receipt"]
         # Scalars of the receipt stand in columns of their own, for frames of a million rows.

@@ -99,8 +99,11 @@ class Receipt:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping; the inverse of :meth:`from_json`."""
-        fields: dict[str, Any] = _CODEC.dump_python(self, mode="json")
+        """Return what ``json.dumps`` takes; the inverse of :meth:`from_json`.
+
+        Numbers stay as they are: pydantic's own JSON would turn a NaN into a missing value.
+        """
+        fields: dict[str, Any] = _CODEC.dump_python(self)
         return fields
 
     @classmethod

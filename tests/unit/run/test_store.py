@@ -214,3 +214,10 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
         assert [record.example_id for record in store.quality()] == [EXAMPLE.example_id]
     with Store.open(tmp_path) as store:
         assert [record.example_id for record in store.quality()] == [EXAMPLE.example_id]
+
+
+def test_a_nan_is_noticed_where_it_arises(tmp_path: Path) -> None:
+    """Nothing turns it into a missing value on the way to the file."""
+    bad = dataclasses.replace(QUALITY, metrics={"acc": float("nan")})
+    with Store.create(tmp_path, RUN) as store, pytest.raises(ValueError, match="JSON"):
+        store.add_quality([bad])
