@@ -34,6 +34,20 @@ def binary_changes(
     return sums
 
 
+def alike_changes(
+    sizes: np.ndarray, gain: float, loss: float, icc: float, *, seed: int, sets: int = SETS
+) -> np.ndarray:
+    """Sums by cluster, shape (sets, G): beta-binomial changes with intra-cluster correlation icc.
+
+    A cluster's changes all have one sign, as where its context was pruned well or badly.
+    """
+    rng = np.random.default_rng(seed)
+    spread, changed = (1 - icc) / icc, gain + loss
+    chance = rng.beta(changed * spread, (1 - changed) * spread, (sets, len(sizes)))
+    sign = np.where(rng.random(chance.shape) < gain / changed, 1.0, -1.0)
+    return sign * rng.binomial(sizes.astype(int), chance)
+
+
 F1_VALUES = np.array([0.0, 0.25, 0.4, 0.5, 0.67, 0.8, 1.0])
 F1_CHANCES = np.array([0.35, 0.05, 0.07, 0.08, 0.08, 0.07, 0.30])
 """Token F1 of short answers: mostly all or nothing, with partial overlaps between."""

@@ -211,6 +211,7 @@ def _row(data: PilotData, aim: Aim) -> PlanRow:
 
 def _planned(data: PilotData, pilot: Pilot, aim: Aim) -> PlanRow:
     variance, size = float(data.values.var(ddof=1)), pilot.cluster_size
+    weight = pilot.weight
     at_hand = aim.n or pilot.n
     return PlanRow(
         data.task,
@@ -221,10 +222,10 @@ def _planned(data: PilotData, pilot: Pilot, aim: Aim) -> PlanRow:
         pilot.mean,
         math.sqrt(variance),
         pilot.phi / variance if variance else None,
-        examples_needed(aim.margin, pilot.phi, size, aim.power),
-        examples_needed(aim.margin, pilot.cautious, size, aim.power),
+        examples_needed(aim.margin, pilot.phi, size, aim.power, weight=weight),
+        examples_needed(aim.margin, pilot.cautious, size, aim.power, weight=weight),
         at_hand,
-        resolvable_margin(at_hand, pilot.phi, size, aim.power),
+        resolvable_margin(at_hand, pilot.phi, size, aim.power, weight=weight),
     )
 
 

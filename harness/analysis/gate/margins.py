@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from harness.analysis.gate.baseline import Cell
+from harness.analysis.stats.jackknife import cluster_totals, pseudo_size
 from harness.analysis.stats.power import resolvable_margin
 
 LARGE_N, LARGE_N_MARGIN = 500, 0.02
@@ -25,8 +28,10 @@ def default_margin(cell: Cell, phi: float = 0.0) -> tuple[float, str]:
 
 def smallest_margin(cell: Cell, phi: float = 0.0) -> float:
     """Smallest margin the cell's examples resolve, rounded up to half a point, at most 0.99."""
-    clusters = len({e.cluster for e in cell.examples})
+    clusters = [e.cluster for e in cell.examples]
     if not clusters:
         return 0.99
-    found = resolvable_margin(len(cell.examples), phi, len(cell.examples) / clusters)
+    _, sizes = cluster_totals(np.zeros(len(clusters)), clusters)
+    weight = float(pseudo_size(sizes)[0])
+    found = resolvable_margin(sizes.sum(), phi, float(sizes.mean()), weight=weight)
     return min(0.99, math.ceil(found * 200 + 1e-9) / 200)

@@ -100,11 +100,11 @@ def _needed(differences: Floats, clusters: Sequence[str], margin: float) -> int 
     pilot = pilot_of(differences, clusters)
     if pilot is None:
         return None
-    size = pilot.cluster_size
+    size, weight = pilot.cluster_size, pilot.weight
     plans = [
         # To pass, what is left between the seeming loss and the margin must be resolved.
-        examples_needed(margin + min(0.0, pilot.mean), pilot.cautious, size),
-        loss_shown_from(-pilot.mean, pilot.cautious, size),
+        examples_needed(margin + min(0.0, pilot.mean), pilot.cautious, size, weight=weight),
+        loss_shown_from(-pilot.mean, pilot.cautious, size, weight=weight),
     ]
     reached = [n for n in plans if n is not None]
     return max(int(np.min(reached)), pilot.n + 1) if reached else None

@@ -5,11 +5,12 @@ The criterion is the gate's: the lower end of the two-sided 95 % interval of
 items in clusters of size c, K = n / c + 2 clusters with the pseudo ones, and φ = n · Var(mean) from
 a pilot, the interval's standard error is
 
-    SE(n)² = (n φ + 2) / (n + 2)² · K / (K − 1)
+    SE(n)² = (n φ + 2 s²) / (n + 2 s)² · K / (K − 1)
 
-(the 2 is what the pseudo-clusters add: it makes a margin of 0.02 need about 140 examples even
-when nothing changes), and the estimate itself scatters by √(φ / n) · n / (n + 2). The margin is
-resolved with the wanted power where it exceeds t(0.975, K − 1) · SE + z(power) · scatter.
+where s is the size of a pseudo-cluster (1 for clusters of one: the 2 then makes a margin of 0.02
+need about 140 examples even when nothing changes), and the estimate itself scatters by
+√(φ / n) · n / (n + 2 s). The margin is resolved with the wanted power where it exceeds
+t(0.975, K − 1) · SE + z(power) · scatter.
 """
 
 from __future__ import annotations
@@ -18,10 +19,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import special
 
 from harness.analysis.stats.estimate import LEVEL, MIN_CLUSTERS
-from harness.analysis.stats.jackknife import DIFFERENCE_BOUNDS, Floats, augmented_t, cluster_totals
+from harness.analysis.stats.jackknife import (
+    DIFFERENCE_BOUNDS,
+    Floats,
+    augmented_t,
+    cluster_totals,
+    jackknife_t,
+    pseudo_size,
+)
 
 POWER = 0.8
 """Chance of a conclusion that is planned for unless said otherwise."""
@@ -44,6 +53,8 @@ class Pilot:
         n · Var(mean): the variance of one difference times the design effect of the clusters.
     cautious
         The same with the two pseudo-clusters in it: what a small pilot cannot rule out.
+    weight
+        Items of a pseudo-cluster, which grow with the pilot's largest clusters.
     """
 
     n: int
@@ -51,6 +62,7 @@ class Pilot:
     mean: float
     phi: float
     cautious: float
+    weight: float = 1.0
 
     @property
     def cluster_size(self) -> float:
@@ -64,15 +76,20 @@ def pilot_of(differences: Floats, clusters: Sequence[str]) -> Pilot | None:
     count, n = len(sums), len(differences)
     if count < MIN_CLUSTERS:
         return None
-    total, mean = sums.sum(), float(sums.sum() / n)
-    left_out = (total - sums) / (n - sizes)
-    variance = (count - 1) / count * float(((left_out - mean) ** 2).sum())
+    mean, plain, _ = jackknife_t(sums, sizes)
     _, se, _ = augmented_t(sums, sizes, DIFFERENCE_BOUNDS)
-    return Pilot(n, count, mean, n * variance, n * float(se) ** 2)
+    weight = float(pseudo_size(sizes)[0])
+    return Pilot(n, count, float(mean), n * float(plain) ** 2, n * float(se) ** 2, weight)
 
 
 def resolvable_margin(
-    n: float, phi: float, cluster_size: float = 1.0, power: float = POWER, level: float = LEVEL
+    n: float,
+    phi: float,
+    cluster_size: float = 1.0,
+    power: float = POWER,
+    level: float = LEVEL,
+    *,
+    weight: float | None = None,
 ) -> float:
     """Smallest margin that ``n`` examples resolve at ``power`` when nothing is lost.
 
@@ -84,11 +101,14 @@ def resolvable_margin(
         n · Var(mean) of the differences, see :class:`Pilot`; 0 where nothing ever changes.
     cluster_size
         Mean examples a cluster.
+    weight
+        Items of a pseudo-cluster; None: those of equal clusters.
     """
-    clusters = n / cluster_size + 2
-    se = math.sqrt((n * phi + 2) / (n + 2) ** 2 * clusters / (clusters - 1))
+    pseudo = _weight(cluster_size) if weight is None else weight
+    clusters, items = n / cluster_size + 2, n + 2 * pseudo
+    se = math.sqrt((n * phi + 2 * pseudo**2) / items**2 * clusters / (clusters - 1))
     quantile = float(special.stdtrit(clusters - 1, 0.5 + level / 2))
-    scatter = math.sqrt(phi / n) * n / (n + 2)
+    scatter = math.sqrt(phi / n) * n / items
     return quantile * se + float(special.ndtri(power)) * scatter
 
 
@@ -98,33 +118,48 @@ def examples_needed(
     cluster_size: float = 1.0,
     power: float = POWER,
     level: float = LEVEL,
+    *,
+    weight: float | None = None,
 ) -> int | None:
     """Fewest examples, in whole clusters, that resolve ``margin``; None beyond :data:`MOST`."""
     if not margin > 0:
         return None
 
     def enough(n: float) -> bool:
-        return resolvable_margin(n, phi, cluster_size, power, level) < margin
+        return resolvable_margin(n, phi, cluster_size, power, level, weight=weight) < margin
 
     return _fewest(enough, cluster_size)
 
 
 def loss_shown_from(
-    loss: float, phi: float, cluster_size: float = 1.0, power: float = POWER, alpha: float = 0.05
+    loss: float,
+    phi: float,
+    cluster_size: float = 1.0,
+    power: float = POWER,
+    alpha: float = 0.05,
+    *,
+    weight: float | None = None,
 ) -> int | None:
     """Fewest examples at which a true ``loss`` is significant, one-sided, at ``power``.
 
-    The pseudo-clusters draw the centre towards 0 by n / (n + 2). None where there is no loss, or
+    The pseudo-clusters draw the centre towards 0 by n / (n + 2 s). None where there is no loss, or
     beyond :data:`MOST`.
     """
     if not loss > 0:
         return None
 
+    pseudo = _weight(cluster_size) if weight is None else weight
+
     def enough(n: float) -> bool:
         # The same sum of quantile × SE and scatter as a margin at the one-sided level.
-        return resolvable_margin(n, phi, cluster_size, power, 1 - 2 * alpha) < loss * n / (n + 2)
+        reach = resolvable_margin(n, phi, cluster_size, power, 1 - 2 * alpha, weight=pseudo)
+        return reach < loss * n / (n + 2 * pseudo)
 
     return _fewest(enough, cluster_size)
+
+
+def _weight(cluster_size: float) -> float:
+    return float(pseudo_size(np.array([cluster_size]))[0])
 
 
 def _fewest(enough: Callable[[float], bool], cluster_size: float) -> int | None:

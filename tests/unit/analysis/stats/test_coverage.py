@@ -6,11 +6,16 @@ to be neither lucky nor empty, coverage must lie between 93 and 97.5 %.
 
 import numpy as np
 import pytest
-from designs import DESIGNS, binary_changes, graded_changes
+from designs import DESIGNS, alike_changes, binary_changes, graded_changes
 from scipy import special
 
 from harness.analysis.stats.bca import bca_mean
-from harness.analysis.stats.jackknife import DIFFERENCE_BOUNDS, SCORE_BOUNDS, augmented_t
+from harness.analysis.stats.jackknife import (
+    DIFFERENCE_BOUNDS,
+    SCORE_BOUNDS,
+    augmented_t,
+    jackknife_t,
+)
 
 RARE = [(0.0, 0.01), (0.005, 0.005), (0.0, 0.02), (0.01, 0.03), (0.02, 0.02), (0.0, 0.05)]
 FREQUENT = [(0.15, 0.15), (0.05, 0.2), (0.0, 0.15), (0.1, 0.3)]
@@ -29,6 +34,36 @@ def test_paired_binary_changes_are_covered(design, gain, loss):
     sizes = DESIGNS[design]
     sums = binary_changes(sizes, gain, loss, seed=7)
     assert coverage(sums, sizes, gain - loss) >= 0.93
+
+
+CLUSTERED = {
+    "10x5": np.full(10, 5.0),
+    "10x20": np.full(10, 20.0),
+    "12 unequal": np.array([15, 10, 8, 6, 5, 4, 3, 3, 2, 2, 1, 1], float),
+    "40 unequal": np.repeat([1.0, 2.0, 5.0, 12.0], 10),
+}
+
+
+@pytest.mark.parametrize("design", CLUSTERED)
+@pytest.mark.parametrize(("icc", "least", "most"), [(0.1, 95, 3), (0.3, 95, 4), (0.6, 93, 6)])
+def test_clusters_that_change_alike_are_covered(design, icc, least, most):
+    """From ten clusters on: coverage by correlation, and true losses that would pass a gate."""
+    sizes = CLUSTERED[design]
+    for gain, loss in [(0.0, 0.02), (0.0, 0.1), (0.0, 0.25), (0.05, 0.15)]:
+        sums = alike_changes(sizes, gain, loss, icc, seed=29, sets=2_000)
+        assert 100 * coverage(sums, sizes, gain - loss) >= least
+        centre, se, df = augmented_t(sums, sizes, DIFFERENCE_BOUNDS)
+        low = centre - special.stdtrit(df, 0.975) * se
+        assert 100 * np.mean(low > gain - loss) <= most
+
+
+def test_pseudo_clusters_of_one_item_fail_where_clusters_change_alike():
+    """The row that fails: with one item a pseudo-cluster, 10 clusters of 20 hide their losses."""
+    sizes = CLUSTERED["10x20"]
+    sums = alike_changes(sizes, 0.0, 0.1, 0.3, seed=29, sets=2_000)
+    ends = np.broadcast_to([-1.0, 1.0], (len(sums), 2))
+    centre, se, df = jackknife_t(np.hstack([sums, ends]), np.append(sizes, [1.0, 1.0]))
+    assert np.mean(np.abs(centre + 0.1) <= special.stdtrit(df, 0.975) * se) < 0.85
 
 
 def test_frequent_binary_changes_are_covered_exactly():

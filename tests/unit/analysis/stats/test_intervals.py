@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.regression.linear_model import OLS
 
 from harness.analysis.stats.bca import bca_mean
 from harness.analysis.stats.estimate import MIN_CLUSTERS
-from harness.analysis.stats.jackknife import paired_difference
+from harness.analysis.stats.jackknife import (
+    DIFFERENCE_BOUNDS,
+    WORKING_ICC,
+    augmented_t,
+    jackknife_t,
+    paired_difference,
+)
 from harness.analysis.stats.rates import mean_score
 
 
@@ -26,6 +33,32 @@ def test_bonett_price_by_hand():
     assert found.low == pytest.approx(augmented.mean() - half)
     assert found.high == pytest.approx(augmented.mean() + half)
     assert found.fit.df == 21
+
+
+def test_equal_clusters_are_statsmodels_cluster_robust():
+    """For equal clusters the jackknife is the cluster-robust variance with G / (G − 1)."""
+    d = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], 60, p=[0.3, 0.6, 0.1])
+    groups = np.repeat(np.arange(12), 5)
+    fit = OLS(d, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    centre, se, df = jackknife_t(d.reshape(12, 5).sum(1), np.full(12, 5.0))
+    # statsmodels multiplies by (N − 1) / (N − 1) too, for one regressor.
+    assert (centre, se, df) == pytest.approx((fit.params[0], fit.bse[0], 11))
+
+
+def test_unequal_clusters_are_refits_without_one():
+    """The closed form equals refitting the mean without each cluster, pseudo-clusters included."""
+    rng, sizes = np.random.default_rng(2), np.array([7, 1, 4, 2, 2, 9])
+    parts = [rng.choice([-1.0, 0.0], size) for size in sizes]
+    weight = 1 + WORKING_ICC * ((sizes**2).sum() / sizes.sum() - 1)
+    values = np.concatenate([*parts, [1.0, -1.0]])
+    weights = np.concatenate([np.ones(sizes.sum()), [weight, weight]])
+    label = np.repeat(np.arange(8), [*sizes, 1, 1])
+    whole = np.average(values, weights=weights)
+    refits = [np.average(values[label != k], weights=weights[label != k]) for k in range(8)]
+    centre, se, df = augmented_t(np.array([p.sum() for p in parts]), sizes, DIFFERENCE_BOUNDS)
+    assert centre == pytest.approx(whole)
+    assert se == pytest.approx(np.sqrt(7 / 8 * ((np.array(refits) - whole) ** 2).sum()))
+    assert df == 7
 
 
 def test_a_margin_of_two_points_needs_about_140_examples():
