@@ -89,6 +89,8 @@ class Method(ABC):
         Whether ``method_seed`` changes what is kept.
     improves_ttft
         Whether the method is meant to; those that are not are timed all the same.
+    requested
+        The share that was asked for, in receipts; None where none was.
     version
         Raised when the same knobs give other results than before: part of a cell's identity.
     wants_rates
@@ -104,6 +106,11 @@ class Method(ABC):
     stochastic: ClassVar[bool] = False
     improves_ttft: ClassVar[bool] = True
     version: ClassVar[int] = 1
+
+    @property
+    def requested(self) -> float | None:
+        """No share of anything."""
+        return None
 
     @property
     def wants_rates(self) -> bool:

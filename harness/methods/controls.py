@@ -8,7 +8,7 @@ gold evidence (``oracle``).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -16,16 +16,15 @@ import numpy.typing as npt
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from harness.methods.base import Method, MethodContext
+from harness.methods.base import MethodContext
 from harness.methods.layout import LayoutError, token_offsets, touching
+from harness.methods.one_by_one import KeepsShare
 from harness.methods.pruning import (
     STRICT,
-    Keep,
     Positions,
     Stopwatch,
     prune,
     template_of,
-    unsupported,
 )
 from harness.methods.specprefill.config import Ends, SelectionConfig
 from harness.methods.specprefill.selection import select
@@ -37,7 +36,7 @@ _EVIDENCE = 4.0  # the oracle's rank of a chunk with evidence, and above
 
 
 @dataclass(frozen=True, config=STRICT)
-class _Control(Method):
+class _Control(KeepsShare):
     """A score for each token, then SpecPrefill's selection.
 
     Attributes
@@ -46,7 +45,6 @@ class _Control(Method):
         As in :class:`harness.methods.specprefill.config.SelectionConfig`.
     """
 
-    keep: Keep = 0.1
     chunk: Annotated[int, Field(ge=1)] = 32
     always_keep: Ends = Ends(first=0, last=1)
     positions: Positions = "original"
@@ -66,39 +64,25 @@ class _Control(Method):
         del scores, kept
         return None
 
-    def prepare(
-        self, prompts: Sequence[Prompt], context: MethodContext
-    ) -> Iterator[PreparedPrompt]:
-        """Yield each prompt with the chunks of the highest scores."""
+    def prepare_one(
+        self, prompt: Prompt, context: MethodContext, watch: Stopwatch
+    ) -> PreparedPrompt:
+        """Return a prompt with the chunks of the highest scores."""
         config = SelectionConfig(keep=self.keep, chunk=self.chunk, always_keep=self.always_keep)
-        for prompt in prompts:
-            watch = Stopwatch()
-            try:
-                scores = self.scores(prompt, context)
-            except LayoutError as fault:
-                yield unsupported(
-                    prompt,
-                    method=self.name,
-                    keep=self.keep,
-                    kind=self.budget_kind,
-                    reason=str(fault),
-                )
-                continue
-            template = template_of(prompt, context, wanted=config.always_keep.template)
-            selection = select(scores, config, template)
-            watch.lap("select")
-            reason = selection.reason or self.shortfall(scores, selection.kept)
-            yield prune(
-                prompt,
-                selection.kept,
-                context,
-                method=self.name,
-                keep=self.keep,
-                positions=self.positions,
-                watch=watch,
-                reason=reason,
-                details=selection.details,
-            )
+        scores = self.scores(prompt, context)
+        template = template_of(prompt, context, wanted=config.always_keep.template)
+        selection = select(scores, config, template)
+        watch.lap("select")
+        return prune(
+            self,
+            prompt,
+            selection.kept,
+            context,
+            watch,
+            positions=self.positions,
+            reason=selection.reason or self.shortfall(scores, selection.kept),
+            details=selection.details,
+        )
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from harness.methods.base import MethodContext
+from harness.methods.base import Method, MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.schema.prompts import PreparedPrompt, Prompt
 from harness.schema.receipts import BudgetKind, Receipt, Status, spans_of
@@ -55,14 +55,13 @@ class Stopwatch:
 
 
 def prune(
+    method: Method,
     prompt: Prompt,
     kept: Sequence[int],
     context: MethodContext,
-    *,
-    method: str,
-    keep: float,
-    positions: Positions,
     watch: Stopwatch,
+    *,
+    positions: Positions,
     reason: str | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> PreparedPrompt:
@@ -70,11 +69,11 @@ def prune(
 
     Parameters
     ----------
+    method
+        Whose receipt it is: its name and the share that was asked of it.
     kept
         Indices into ``prompt.token_ids``; ascending for original positions. In another order
         the tokens are prefilled in that order (only with compacted positions).
-    keep
-        The requested share.
     reason
         Why the budget was not met, where it was not.
     """
@@ -83,10 +82,10 @@ def prune(
     original = positions == "original"
     watch.lap("other")
     receipt = Receipt(
-        method=method,
+        method=method.name,
         status=Status.KEPT_ALL if in_place else Status.ACTIVE,
         reason=reason,
-        keep_requested=keep,
+        keep_requested=method.requested,
         keep_achieved=len(kept) / length if length else None,
         budget_kind=BudgetKind.TOKENS,
         cost=prefill_cost(length, len(kept), target_shape(context)),
@@ -110,19 +109,17 @@ def template_of(prompt: Prompt, context: MethodContext, *, wanted: bool) -> tupl
     return context.tokenizer.template_tokens(prompt.token_ids)
 
 
-def unsupported(
-    prompt: Prompt, *, method: str, keep: float | None, kind: BudgetKind, reason: str
-) -> PreparedPrompt:
+def unsupported(method: Method, prompt: Prompt, reason: str) -> PreparedPrompt:
     """Return ``prompt`` untouched under a receipt that says why the method cannot take it.
 
     The caller must not run it: nothing falls back silently to full prefill.
     """
     receipt = Receipt(
-        method=method,
+        method=method.name,
         status=Status.UNSUPPORTED,
         reason=reason,
-        keep_requested=keep,
-        budget_kind=kind,
+        keep_requested=method.requested,
+        budget_kind=method.budget_kind,
     )
     return PreparedPrompt(prompt.example_id, prompt.token_ids, None, len(prompt.token_ids), receipt)
 

@@ -7,7 +7,7 @@ retrieval study (arXiv:2308.14508, section 4.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -16,17 +16,15 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from harness.errors import ModelError
-from harness.methods.base import Method, MethodContext
-from harness.methods.layout import Layout, LayoutError, layout_of, sentences, windows
+from harness.methods.base import MethodContext
+from harness.methods.layout import Layout, layout_of, sentences, windows
+from harness.methods.one_by_one import KeepsShare
 from harness.methods.pruning import (
     STRICT,
-    Keep,
     Positions,
     Stopwatch,
     prune,
     token_budget,
-    unsupported,
 )
 from harness.methods.retrievers import Bm25, Dense, Retriever, model_is_here
 from harness.schema.prompts import PreparedPrompt, Prompt, Span
@@ -36,7 +34,7 @@ Tokens = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, config=STRICT)
-class Rag(Method):
+class Rag(KeepsShare):
     """Instruction, question and template, then the best passages until the budget is full.
 
     The budget is ceil(keep × M) tokens, met exactly: the passage that would overflow is cut at
@@ -60,7 +58,6 @@ class Rag(Method):
     budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
     needs: ClassVar[frozenset[str]] = frozenset({"question", "documents"})
 
-    keep: Keep = 0.1
     retriever: Literal["bm25", "dense"] = "bm25"
     unit: Literal["sentence", "document", "window"] = "sentence"
     order: Literal["original", "relevance"] = "original"
@@ -87,35 +84,13 @@ class Rag(Method):
             return "pip install 'specprefill-harness[dense]'"
         return None if model_is_here(self.model) else f"no embedding model {self.model}"
 
-    def prepare(
-        self, prompts: Sequence[Prompt], context: MethodContext
-    ) -> Iterator[PreparedPrompt]:
-        """Yield each prompt with its best passages; ``unsupported`` without a question."""
-        for prompt in prompts:
-            watch = Stopwatch()
-            try:
-                layout = layout_of(prompt, context.tokenizer)
-                retriever = self._open(context)
-            except (LayoutError, ModelError) as fault:
-                yield unsupported(
-                    prompt,
-                    method=self.name,
-                    keep=self.keep,
-                    kind=self.budget_kind,
-                    reason=str(fault),
-                )
-                continue
-            watch.lap("other")
-            yield self._prune(prompt, layout, retriever, context, watch)
-
-    def _prune(
-        self,
-        prompt: Prompt,
-        layout: Layout,
-        retriever: Retriever,
-        context: MethodContext,
-        watch: Stopwatch,
+    def prepare_one(
+        self, prompt: Prompt, context: MethodContext, watch: Stopwatch
     ) -> PreparedPrompt:
+        """Return a prompt with its best passages; ``unsupported`` without a question."""
+        layout = layout_of(prompt, context.tokenizer)
+        retriever = self._open(context)
+        watch.lap("other")
         droppable = layout.inside(layout.documents)
         fixed = np.flatnonzero(~droppable)
         room = token_budget(len(droppable), self.keep) - len(fixed)
@@ -131,13 +106,12 @@ class Rag(Method):
         elif len(scores) and not scores.any():
             reason = "no passage matches the question at all: the first ones were taken"
         return prune(
+            self,
             prompt,
             self._arrange(droppable, chosen),
             context,
-            method=self.name,
-            keep=self.keep,
+            watch,
             positions=self.positions,
-            watch=watch,
             reason=reason,
             details={"passages": len(units), "passages_kept": len(chosen), "order": self.order},
         )

@@ -6,15 +6,14 @@ range is cut in the middle, since instructions stand at its two ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from harness.methods.base import Method, MethodContext
+from harness.methods.base import MethodContext
+from harness.methods.one_by_one import KeepsShare
 from harness.methods.pruning import (
     STRICT,
-    Keep,
     Positions,
     Stopwatch,
     prune,
@@ -24,7 +23,7 @@ from harness.schema.prompts import PreparedPrompt, Prompt
 
 
 @dataclass(frozen=True, config=STRICT)
-class TruncateMiddle(Method):
+class TruncateMiddle(KeepsShare):
     """Keep ceil(keep × M) tokens: half from the start (rounded up), half from the end.
 
     ``positions`` is ``compacted`` unless said otherwise: LongBench cuts text, so the model never
@@ -33,26 +32,15 @@ class TruncateMiddle(Method):
 
     name: ClassVar[str] = "truncate_middle"
 
-    keep: Keep = 0.1
     positions: Positions = "compacted"
 
-    def prepare(
-        self, prompts: Sequence[Prompt], context: MethodContext
-    ) -> Iterator[PreparedPrompt]:
-        """Yield each prompt without its middle."""
-        for prompt in prompts:
-            watch = Stopwatch()
-            length = len(prompt.token_ids)
-            budget = token_budget(length, self.keep)
-            head, tail = budget - budget // 2, budget // 2
-            kept = [*range(head), *range(length - tail, length)]
-            watch.lap("select")
-            yield prune(
-                prompt,
-                kept,
-                context,
-                method=self.name,
-                keep=self.keep,
-                positions=self.positions,
-                watch=watch,
-            )
+    def prepare_one(
+        self, prompt: Prompt, context: MethodContext, watch: Stopwatch
+    ) -> PreparedPrompt:
+        """Return a prompt without its middle."""
+        length = len(prompt.token_ids)
+        budget = token_budget(length, self.keep)
+        head, tail = budget - budget // 2, budget // 2
+        kept = [*range(head), *range(length - tail, length)]
+        watch.lap("select")
+        return prune(self, prompt, kept, context, watch, positions=self.positions)

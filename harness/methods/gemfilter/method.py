@@ -5,30 +5,28 @@ Source: Shi et al. 2024, "Discovering the Gems in Early Layers" (arXiv:2409.1742
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from harness.engines.base import EngineSpec
-from harness.methods.base import Method, MethodContext
+from harness.methods.base import MethodContext
 from harness.methods.costs import target_shape
+from harness.methods.one_by_one import KeepsShare
 from harness.methods.pruning import (
     STRICT,
-    Keep,
     PoolKernel,
     Positions,
     Stopwatch,
     token_budget,
 )
-from harness.methods.strategic import on_transformers, whole_prompt
+from harness.methods.strategic import HasStrategy, whole_prompt
 from harness.schema.prompts import PreparedPrompt, Prompt
 from harness.schema.receipts import BudgetKind, Cost
 
 
 @dataclass(frozen=True, config=STRICT)
-class GemFilter(Method):
+class GemFilter(KeepsShare, HasStrategy):
     """Run the first layers on the whole prompt, keep ceil(keep × M) tokens, prefill those.
 
     Attributes
@@ -44,39 +42,28 @@ class GemFilter(Method):
 
     name: ClassVar[str] = "gemfilter"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.TOKENS
-    needs: ClassVar[frozenset[str]] = frozenset({"engine:hf"})
 
-    keep: Keep = 0.1
     filter_layer: Annotated[int, Field(ge=1)] | None = None
     pool_kernel: PoolKernel = 5
     positions: Positions = "compacted"
 
-    def engine_spec(self, base: EngineSpec) -> EngineSpec:
-        """Return the transformers engine with this prefill strategy."""
-        return on_transformers(base, prefill=self.name)
-
-    def prepare(
-        self, prompts: Sequence[Prompt], context: MethodContext
-    ) -> Iterator[PreparedPrompt]:
-        """Yield each prompt whole; the strategy says which tokens it kept."""
-        for prompt in prompts:
-            watch = Stopwatch()
-            length = len(prompt.token_ids)
-            budget = token_budget(length, self.keep)
-            watch.lap("other")
-            yield whole_prompt(
-                prompt,
-                method=self.name,
-                kind=self.budget_kind,
-                keep=self.keep,
-                keep_achieved=budget / length if length else None,
-                cost=Cost(kv_tokens=budget),
-                directives={
-                    "budget": budget,
-                    "filter_layer": self.filter_layer,
-                    "pool_kernel": self.pool_kernel,
-                    "positions": self.positions,
-                    "shape": target_shape(context),
-                },
-                seconds=watch.stages["other"],
-            )
+    def prepare_one(
+        self, prompt: Prompt, context: MethodContext, watch: Stopwatch
+    ) -> PreparedPrompt:
+        """Return a prompt whole; the strategy says which tokens it kept."""
+        length = len(prompt.token_ids)
+        budget = token_budget(length, self.keep)
+        return whole_prompt(
+            self,
+            prompt,
+            watch,
+            keep_achieved=budget / length if length else None,
+            cost=Cost(kv_tokens=budget),
+            directives={
+                "budget": budget,
+                "filter_layer": self.filter_layer,
+                "pool_kernel": self.pool_kernel,
+                "positions": self.positions,
+                "shape": target_shape(context),
+            },
+        )

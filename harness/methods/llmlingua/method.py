@@ -7,7 +7,7 @@ authors' package's (:mod:`harness.methods.llmlingua.adapter`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass as plain_dataclass
 from functools import partial
 from itertools import pairwise
@@ -17,16 +17,12 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from harness.errors import ModelError
-from harness.methods.base import Method, MethodContext
+from harness.methods.base import MethodContext
 from harness.methods.costs import prefill_cost, target_shape
 from harness.methods.layout import Layout, LayoutError, layout_of, sentences, touching
 from harness.methods.llmlingua.adapter import Compressor, Variant
-from harness.methods.pruning import (
-    STRICT,
-    Keep,
-    Stopwatch,
-    unsupported,
-)
+from harness.methods.one_by_one import KeepsShare
+from harness.methods.pruning import STRICT, Stopwatch
 from harness.methods.retrievers import model_is_here
 from harness.schema.prompts import PreparedPrompt, Prompt, Span
 from harness.schema.receipts import BudgetKind, Receipt, Status
@@ -52,7 +48,7 @@ Compress = Callable[[int, float], str]
 
 
 @dataclass(frozen=True, config=STRICT)
-class LlmLingua(Method):
+class LlmLingua(KeepsShare):
     """Compress the documents; instruction, question and template stay word for word.
 
     The package's rate is a wish, not a result, so the rate is searched until the whole prompt
@@ -75,7 +71,6 @@ class LlmLingua(Method):
         {"question", "documents", "speculator", "package:llmlingua"}
     )
 
-    keep: Keep = 0.1
     variant: Variant = "llmlingua"
     compressor: str | None = None
 
@@ -92,27 +87,16 @@ class LlmLingua(Method):
             return None
         return f"no compressor {model}"
 
-    def prepare(
-        self, prompts: Sequence[Prompt], context: MethodContext
-    ) -> Iterator[PreparedPrompt]:
-        """Yield each prompt with its documents compressed."""
-        for prompt in prompts:
-            watch = Stopwatch()
-            try:
-                layout = layout_of(prompt, context.tokenizer)
-                compressor = self._open(context)
-                passages = passages_of(prompt, layout)
-                watch.lap("other")
-                compress = partial(compressor.compress, passages, layout.query)
-                yield self._compress(prompt, layout, compress, context, watch)
-            except (LayoutError, ModelError) as fault:
-                yield unsupported(
-                    prompt,
-                    method=self.name,
-                    keep=self.keep,
-                    kind=self.budget_kind,
-                    reason=str(fault),
-                )
+    def prepare_one(
+        self, prompt: Prompt, context: MethodContext, watch: Stopwatch
+    ) -> PreparedPrompt:
+        """Return a prompt with its documents compressed."""
+        layout = layout_of(prompt, context.tokenizer)
+        compressor = self._open(context)
+        passages = passages_of(prompt, layout)
+        watch.lap("other")
+        compress = partial(compressor.compress, passages, layout.query)
+        return self._compress(prompt, layout, compress, context, watch)
 
     def _compress(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
@@ -10,18 +9,19 @@ from pydantic import Field, field_validator
 from pydantic.dataclasses import dataclass
 
 from harness.engines.base import EngineSpec
-from harness.methods.base import Method, MethodContext
+from harness.methods.base import MethodContext
 from harness.methods.costs import target_shape
 from harness.methods.minference.in_vllm import runs_in_vllm
 from harness.methods.minference.published import read_patterns
-from harness.methods.pruning import STRICT, Keep, Stopwatch
+from harness.methods.one_by_one import KeepsShare
+from harness.methods.pruning import STRICT, Stopwatch
 from harness.methods.strategic import on_transformers, whole_prompt
 from harness.schema.prompts import PreparedPrompt, Prompt
 from harness.schema.receipts import BudgetKind, Cost
 
 
 @dataclass(frozen=True, config=STRICT)
-class MInference(Method):
+class MInference(KeepsShare):
     """Compute about ``keep`` of the causal attention pairs; every token keeps its KV.
 
     It runs on each layer's q, k and v, in one step without chunks or a prefix cache: the estimate
@@ -55,7 +55,6 @@ class MInference(Method):
     name: ClassVar[str] = "minference"
     budget_kind: ClassVar[BudgetKind] = BudgetKind.ATTENTION
 
-    keep: Keep = 0.1
     pattern: Literal["vertical_slash", "a_shape", "block_sparse"] = "vertical_slash"
     block: Annotated[int, Field(ge=1)] = 64
     sink: Annotated[int, Field(ge=0)] = 4
@@ -76,29 +75,29 @@ class MInference(Method):
             return replace(base, attention=self.name)
         return on_transformers(base, attention=self.name)
 
-    def prepare(
-        self, prompts: Sequence[Prompt], context: MethodContext
-    ) -> Iterator[PreparedPrompt]:
-        """Yield each prompt whole; the strategy counts the pairs it computes."""
-        for prompt in prompts:
-            watch = Stopwatch()
-            watch.lap("other")
-            length = len(prompt.token_ids)
-            yield whole_prompt(
-                prompt,
-                method=self.name,
-                kind=self.budget_kind,
-                keep=self.keep if self.pattern_file is None else None,
-                keep_achieved=None,
-                cost=Cost(prefill_tokens=length, kv_tokens=length),
-                directives={
-                    "keep": self.keep,
-                    "pattern": self.pattern,
-                    "block": self.block,
-                    "sink": self.sink,
-                    "last_queries": self.last_queries,
-                    "pattern_file": self.pattern_file,
-                    "shape": target_shape(context),
-                },
-                seconds=watch.stages["other"],
-            )
+    @property
+    def requested(self) -> float | None:
+        """The share of pairs; None where the pattern file decides."""
+        return self.keep if self.pattern_file is None else None
+
+    def prepare_one(
+        self, prompt: Prompt, context: MethodContext, watch: Stopwatch
+    ) -> PreparedPrompt:
+        """Return a prompt whole; the strategy counts the pairs it computes."""
+        length = len(prompt.token_ids)
+        return whole_prompt(
+            self,
+            prompt,
+            watch,
+            keep_achieved=None,
+            cost=Cost(prefill_tokens=length, kv_tokens=length),
+            directives={
+                "keep": self.keep,
+                "pattern": self.pattern,
+                "block": self.block,
+                "sink": self.sink,
+                "last_queries": self.last_queries,
+                "pattern_file": self.pattern_file,
+                "shape": target_shape(context),
+            },
+        )

@@ -69,6 +69,11 @@ class SpecPrefill(Method):
     config: SpecPrefillConfig = field(default_factory=SpecPrefillConfig)
 
     @property
+    def requested(self) -> float | None:
+        """The keep rate; None where scores decide how much is kept."""
+        return self.config.keep if self.config.select == "rate" else None
+
+    @property
     def wants_rates(self) -> bool:
         """Whether the break-even guard needs rates that its options do not give."""
         config = self.config
@@ -215,7 +220,7 @@ class SpecPrefill(Method):
             method=self.name,
             status=selection.status,
             reason=selection.reason,
-            keep_requested=self.config.keep if by_rate else None,
+            keep_requested=self.requested,
             keep_achieved=selection.achieved,
             budget_kind=BudgetKind.TOKENS if by_rate else BudgetKind.ADAPTIVE,
             cost=prefill_cost(selection.length, len(selection.kept), target_shape(context)),
@@ -241,7 +246,7 @@ class SpecPrefill(Method):
             method=self.name,
             status=why.status,
             reason=why.reason,
-            keep_requested=self.config.keep if by_rate else None,
+            keep_requested=self.requested,
             keep_achieved=1.0 if length and ran else None,
             budget_kind=BudgetKind.TOKENS if by_rate else BudgetKind.ADAPTIVE,
             cost=prefill_cost(length, length, target_shape(context)) if ran else Cost(),
