@@ -40,7 +40,7 @@ def judge_quality(cells: Sequence[tuple[PairedCell, float]]) -> list[Judgement]:
     """Judge comparable cells together, each with its margin; Holm runs over all of them.
 
     In this order: every output and score equal → pass; the lower end of the two-sided 95 %
-    interval above −margin → pass; p of "no loss" ≤ 0.05 after Holm → regression; else
+    interval above 0 → improved; above −margin → pass; p of "no loss" ≤ 0.05 after Holm → regression; else
     inconclusive.
     """
     measured = [_measure(cell, margin) for cell, margin in cells]
@@ -74,6 +74,8 @@ def _verdict(m: _Measured, p_holm: float | None) -> Judgement:
     if estimate.fit is None or estimate.low is None:
         detail = f"no interval: {estimate.reason}"
         return replace(base, verdict=Verdict.INCONCLUSIVE, detail=detail)
+    if estimate.low > 0:
+        return replace(base, verdict=Verdict.IMPROVED, detail="improved: a gain is shown")
     if estimate.low > -m.margin:
         return replace(base, detail=_pass_detail(m))
     if p_holm is not None and p_holm <= ALPHA:

@@ -8,6 +8,7 @@ from harness.analysis.text_table import text_table
 
 TITLES = {
     Verdict.PASS: "pass",
+    Verdict.IMPROVED: "improved",
     Verdict.REGRESSION: "REGRESSION",
     Verdict.INCONCLUSIVE: "inconclusive",
     Verdict.NOT_COMPARABLE: "NOT COMPARABLE",

@@ -139,13 +139,29 @@ def _quality(
             pairs.append((paired, options.margin or old.margin or default_margin(old)[0]))
     judged = iter(judge_quality(pairs))
     found = [slot if slot is not None else next(judged) for slot in slots]
-    known = baseline.by_key
-    found += [
-        _unjudged(cell, Verdict.NEW, "not in the baseline; harness gate update adds it")
-        for cell in candidate.cells
-        if cell.key not in known
-    ]
+    found += _without_baseline(candidate, baseline)
     return found, [pair for pair, _ in pairs]
+
+
+def _without_baseline(candidate: Baseline, baseline: Baseline) -> list[Judgement]:
+    """Arms that only the run has: new beside others that are compared, else not comparable.
+
+    A gate that compared no pruning arm (all were renamed, or their tasks left the baseline) has
+    not looked at what it is there for; full prefill alone must not turn it green.
+    """
+    known = baseline.by_key
+    added = [cell for cell in candidate.cells if cell.key not in known]
+    pruning = [cell for cell in candidate.cells if not cell.reference]
+    unguarded = pruning or list(candidate.cells)
+    if any(cell.key in known for cell in unguarded):
+        verdict, detail = Verdict.NEW, "not in the baseline; harness gate update adds it"
+    else:
+        verdict = Verdict.NOT_COMPARABLE
+        detail = "no pruning arm of the run is in the baseline; harness gate update adds it"
+    return [
+        _unjudged(cell, Verdict.NEW if cell.reference and pruning else verdict, detail)
+        for cell in added
+    ]
 
 
 def _unjudged(cell: Cell, verdict: Verdict, detail: str) -> Judgement:

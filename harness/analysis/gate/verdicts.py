@@ -12,11 +12,12 @@ from harness.errors import ExitCode
 class Verdict(StrEnum):
     """What the gate says of one comparison, or of all.
 
-    ``floor``, ``new`` and ``not_measured`` are shown and count for nothing: full prefill cannot
+    ``improved`` is a pass whose gain is shown. ``floor``, ``new`` and ``not_measured`` are shown and count for nothing: full prefill cannot
     do the task; the baseline does not know the arm; there is nothing to compare.
     """
 
     PASS = "pass"
+    IMPROVED = "improved"
     REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not_comparable"
@@ -27,6 +28,7 @@ class Verdict(StrEnum):
 
 EXIT_CODES = {
     Verdict.PASS: ExitCode.PASS,
+    Verdict.IMPROVED: ExitCode.PASS,
     Verdict.REGRESSION: ExitCode.REGRESSION,
     Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
     Verdict.NOT_COMPARABLE: ExitCode.NOT_COMPARABLE,
@@ -82,10 +84,18 @@ class Judgement:
 def overall(judgements: Iterable[Judgement]) -> Verdict:
     """Not comparable > regression > inconclusive > pass.
 
-    Where no score was judged (every task at the floor) TTFT alone does not pass.
+    An improvement of one arm passes like any other. Where no score was judged TTFT alone does not
+    pass: inconclusive where every task is at the floor, not comparable where no arm stood against
+    one of the baseline.
     """
-    judged = [j for j in judgements if j.verdict in EXIT_CODES]
-    found = {j.verdict for j in judged}
-    if not any(j.kind == "quality" for j in judged):
+    scores, found = set(), set()
+    for judgement in judgements:
+        verdict = Verdict.PASS if judgement.verdict is Verdict.IMPROVED else judgement.verdict
+        found.add(verdict)
+        if judgement.kind == "quality":
+            scores.add(verdict)
+    if not scores & {*_WORST_FIRST, Verdict.FLOOR}:
+        return Verdict.NOT_COMPARABLE
+    if not scores & {*_WORST_FIRST}:
         found.add(Verdict.INCONCLUSIVE)
     return next(verdict for verdict in _WORST_FIRST if verdict in found)

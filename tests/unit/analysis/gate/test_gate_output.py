@@ -27,10 +27,10 @@ def report():
 def test_junit_is_valid_xml_with_one_case_a_comparison(report):
     """Regressions fail, not comparable is an error, the rest is skipped or passes."""
     root = ET.fromstring(as_junit(report))
-    assert root.attrib["tests"] == "7"
+    assert root.attrib["tests"] == "8"
     assert (root.attrib["failures"], root.attrib["errors"]) == ("1", "1")
     assert root.attrib["skipped"] == "4"
-    assert len(root.findall("testcase")) == 7
+    assert len(root.findall("testcase")) == 8
     assert "nan" not in as_junit(report).lower().replace("not_measured", "")
 
 

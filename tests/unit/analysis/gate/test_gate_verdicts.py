@@ -9,6 +9,8 @@ from synthetic import Arm, Task, build_store
 
 from harness.analysis.gate.baseline import Baseline, load_baseline
 from harness.analysis.gate.collect import collect
+from harness.analysis.gate.junit import as_junit
+from harness.analysis.gate.render import as_markdown, as_text
 from harness.analysis.gate.report import GateOptions, run_gate
 from harness.analysis.gate.update import update_baseline
 from harness.analysis.gate.verdicts import Judgement, Verdict, overall
@@ -89,11 +91,36 @@ def test_small_loss_within_the_margin_is_named(tmp_path):
 
 
 def test_improvement_is_never_a_failure(tmp_path):
-    """Better scores pass."""
+    """Better scores pass and are called improved in text, JSON and JUnit."""
     old = baseline_of(tmp_path, tasks=[T], arms=[Arm(loss=0.5)])
     report = run_gate(run_of(tmp_path / "new", tasks=[T], arms=[Arm(loss=0)]), old)
-    assert verdict_of(report).verdict is Verdict.PASS
+    assert verdict_of(report).verdict is Verdict.IMPROVED
     assert verdict_of(report).change > 0.3
+    assert (report.verdict, report.exit_code) == (Verdict.PASS, 0)
+    for text in (as_text(report), as_markdown(report), as_junit(report)):
+        assert "improved" in text
+    (cell,) = [c for c in report.to_json()["cells"] if c["verdict"] == "improved"]
+    assert (cell["arm"], cell["kind"]) == ("specprefill", "quality")
+
+
+def test_an_emptied_baseline_is_not_comparable(tmp_path):
+    """With every task removed from the baseline nothing is compared: exit 4, never green."""
+    old = baseline_of(tmp_path, tasks=[T]).model_copy(update={"cells": ()})
+    report = run_gate(run_of(tmp_path / "new", tasks=[T]), old)
+    assert report.exit_code == 4
+    assert verdict_of(report).verdict is Verdict.NOT_COMPARABLE
+
+
+def test_pruning_arms_without_a_baseline_are_not_comparable(tmp_path):
+    """Full prefill alone in the baseline does not make a run of pruning arms green."""
+    old = baseline_of(tmp_path, tasks=[T])
+    full_only = tuple(cell for cell in old.cells if cell.reference)
+    report = run_gate(
+        run_of(tmp_path / "new", tasks=[T]), old.model_copy(update={"cells": full_only})
+    )
+    assert verdict_of(report, "full").verdict is Verdict.PASS
+    assert verdict_of(report).verdict is Verdict.NOT_COMPARABLE
+    assert report.exit_code == 4
 
 
 def test_a_scoring_change_is_judged_although_outputs_are_equal(tmp_path):
@@ -174,7 +201,7 @@ def test_an_empty_run_is_not_comparable(tmp_path):
     """A run stopped before its first record: exit 4, not a pass."""
     old = baseline_of(tmp_path, tasks=[T])
     folder = build_store(tmp_path / "new", tasks=[T])
-    with Store.open(folder) as store:
+    with Store.resume(folder) as store:
         for table in ("quality", "latency", "examples"):
             store._db.execute(f"DELETE FROM {table}")
         store._db.commit()
@@ -245,5 +272,6 @@ def test_the_worst_verdict_decides(verdicts):
     """Not comparable > regression > inconclusive > pass; nothing judged never passes."""
     found = overall([Judgement("quality", "t", None, "a", v, "") for v in verdicts])
     order = [Verdict.NOT_COMPARABLE, Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.PASS]
-    present = [v for v in order if v in verdicts]
-    assert found is (present[0] if present else Verdict.INCONCLUSIVE)
+    named = [Verdict.PASS if v is Verdict.IMPROVED else v for v in verdicts]
+    nothing = Verdict.INCONCLUSIVE if Verdict.FLOOR in verdicts else Verdict.NOT_COMPARABLE
+    assert found is next((v for v in order if v in named), nothing)

@@ -224,7 +224,7 @@ def test_without_a_reference_there_is_no_delta(tmp_path):
 def test_an_interrupted_run_says_what_is_missing(tmp_path):
     """Examples not run yet are counted as missing work, not as scores."""
     folder = build_store(tmp_path / "run")
-    with Store.open(folder) as store:
+    with Store.resume(folder) as store:
         store._db.execute("DELETE FROM quality WHERE rowid > 25")
         store._db.commit()
         rows = json.loads(summarize(store).dumps())["arms"]
@@ -236,7 +236,7 @@ def test_an_interrupted_run_says_what_is_missing(tmp_path):
 def test_an_empty_run_has_rows_without_figures(tmp_path):
     """A run stopped before its first example is summarized, with nulls and reasons."""
     folder = build_store(tmp_path / "run")
-    with Store.open(folder) as store:
+    with Store.resume(folder) as store:
         for table in ("quality", "latency", "examples"):
             store._db.execute(f"DELETE FROM {table}")
         store._db.commit()
