@@ -24,10 +24,11 @@ from harness.errors import ConfigError, HarnessError
 from harness.methods.base import Method, MethodContext
 from harness.schema.prompts import PreparedPair, PreparedPrompt, Prompt
 from harness.schema.receipts import Status
+from harness.tasks.catalogue import list_tasks
 from harness.tasks.framing import Frame
 from harness.tasks.info import from_file
 from harness.tasks.pairs import split_pair
-from harness.tasks.sampling import read_sampling
+from harness.tasks.sampling import ending_at, read_sampling
 
 AT_ONCE = 256
 """Prompts that a method prepares together."""
@@ -70,7 +71,15 @@ class MethodLM(LM):  # type: ignore[misc]  # lm-eval ships no types
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """Generate for each request, in batches of equal settings."""
         texts: dict[int, str] = {}
-        asked = [read_sampling(request.args[1], "lm-eval") for request in requests]
+        ends = {task.name: task.end_token for task in list_tasks()}
+        asked = [
+            ending_at(
+                read_sampling(request.args[1], str(request.task_name)),
+                ends.get(request.task_name, ""),
+                self.context.tokenizer,
+            )
+            for request in requests
+        ]
         for settings in dict.fromkeys(asked):
             indices = [index for index, one in enumerate(asked) if one == settings]
             prompts = [self._prompt(self.frame.start(requests[i].args[0])) for i in indices]

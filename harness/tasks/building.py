@@ -16,7 +16,7 @@ from harness.schema.records import ExampleRecord
 from harness.tasks.framing import Frame
 from harness.tasks.info import FOREIGN, TaskInfo
 from harness.tasks.pairs import Pair, split_pair
-from harness.tasks.sampling import sampling_of
+from harness.tasks.sampling import ending_at, sampling_of
 from harness.tasks.segments import NO_CUT, Cut, locate, place
 
 
@@ -100,7 +100,8 @@ class Builder:
         self.length, self.seed, self.max_positions = length, seed, max_positions
         self.own = task.group != FOREIGN
         self.segments = (lm_task.config.metadata or {}).get("segments")
-        self.sampling = sampling_of(lm_task, sample_seed)
+        sampling = sampling_of(lm_task, sample_seed)
+        self.sampling = sampling and ending_at(sampling, task.end_token, frame.tokenizer)
         lm_task.set_fewshot_seed(seed)
 
     def build(self, index: int, doc: Mapping[str, Any]) -> Example:

@@ -166,6 +166,12 @@ def _one(draw: Draw, request: Request, *, name: str, index: int, length: int) ->
     )
     if units is None:
         raise TooShortError(request.task, length, _minimum(draw, request, name))
+    used = len(measured[units][1])
+    if units == sample.high and used < 0.98 * length:
+        raise DataError(
+            f"length {length} is too long for {request.task}: its words make prompts of at most "
+            f"{used} tokens"
+        )
     frame.remember(*measured[units])
     return {
         "index": index,

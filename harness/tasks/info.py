@@ -44,6 +44,9 @@ class TaskInfo:
         Whether a prompt beyond the model's range loses its middle (LongBench).
     version
         The task's version, part of a cell's identity.
+    end_token
+        A text whose last token ends an answer as the model's own end token does, and neither is
+        drawn first (LongBench's samsum); empty where the model's own is the only one.
     origin
         Where it comes from: ``built in``, lm-eval, an installed package, or a file.
     """
@@ -61,6 +64,7 @@ class TaskInfo:
     chat: bool = True
     truncate: bool = False
     version: str = "0"
+    end_token: str = ""
     origin: str = BUILT_IN
 
     @property
@@ -167,6 +171,7 @@ def of_yaml(raw: Mapping[str, Any], path: Path, origin: str) -> TaskInfo:
         chat=bool(metadata.get("chat", generates)),
         truncate=bool(metadata.get("truncate", False)),
         version=str(metadata.get("version", "0")),
+        end_token=str(metadata.get("end_token", "")),
         origin=origin,
     )
 

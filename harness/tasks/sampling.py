@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.engines.base import Sampling
 from harness.errors import ConfigError, nearest
+
+if TYPE_CHECKING:  # it needs transformers, and listing tasks does not
+    from harness.models.tokenizer import Tokenizer
 
 DEFAULT_MAX_TOKENS = 256
 """lm-eval's own default where a task names no limit."""
@@ -69,6 +72,13 @@ def read_sampling(kwargs: Mapping[str, Any], task: str) -> Sampling:
         )
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{task}: generation_kwargs: {error}") from error
+
+
+def ending_at(sampling: Sampling, text: str, tokenizer: Tokenizer) -> Sampling:
+    """End answers at the last token of a text too, and begin none with an end token."""
+    if not text:
+        return sampling
+    return replace(sampling, end_tokens=(tokenizer.encode(text)[-1],), min_tokens=1)
 
 
 def sampling_of(lm_task: Any, sample_seed: int) -> Sampling | None:

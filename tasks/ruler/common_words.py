@@ -1,15 +1,16 @@
 """RULER's common words extraction: name the ten words that a numbered list repeats most.
 
 Source: arXiv 2404.06654, and NVIDIA/RULER's common_words_extraction settings: common words 30
-times and others 3 times, or 6 and 1 times below 4,096 tokens; one worked example in front.
+times and others 3 times, or 6 and 1 times below 4,096 tokens; one worked example in front. A list
+of more words than wonderwords has is drawn from a dictionary, whole, as RULER does.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from harness.tasks.data.words import all_words
+from harness.tasks.data.words import all_words, dictionary
 from harness.tasks.framing import Frame
 from harness.tasks.generation import Request, Sample, generate
 
@@ -20,6 +21,8 @@ HEAD = (
 TAIL = "\nQuestion: What are the 10 most common words in the above list?"
 PREFIX = "Answer: The top 10 words that appear most often in the list are:"
 COMMON = 10
+EXAMPLE_WORDS = 40
+"""Words of the worked example at most; they stand apart from the list's own."""
 SHORT = 4096
 """Prompts below this many tokens repeat words less often (RULER)."""
 
@@ -44,17 +47,22 @@ class CommonWords:
     unit = 6.0
 
     def __init__(self, frame: Frame, rng: random.Random) -> None:
-        self.frame = frame
+        self.frame, self.rng = frame, rng
         self.shuffle_seed = rng.getrandbits(64)
+        self.source = all_words
         self.words = rng.sample(all_words(), len(all_words()))
-        self.high = len(self.words) - 40
-        self.repeats, self.example_repeats, example_words = (6, 1), (3, 1), 20
+        self.repeats, self.example_repeats, self.example_words = (6, 1), (3, 1), 20
         self._large = False
-        self._example(example_words)
+        self._example()
 
-    def _example(self, count: int) -> None:
+    @property
+    def high(self) -> int:
+        """Most words that a list can have, those of the worked example kept apart."""
+        return len(self.words) - EXAMPLE_WORDS
+
+    def _example(self) -> None:
         """Make the worked example of words that the sample itself does not use."""
-        words = self.words[-count:]
+        words = self.words[-self.example_words :]
         listed = " ".join(f"{i}. {word}" for i, word in enumerate(words[:COMMON], 1))
         numbered = self._numbered(words, self.example_repeats)
         self.head = f"{HEAD}{numbered}{TAIL} {PREFIX} {listed}\n{HEAD}"
@@ -67,9 +75,19 @@ class CommonWords:
         if budget >= SHORT and not self._large:
             self._large = True
             self.repeats, self.example_repeats = (30, 3), (10, 3)
-            self._example(40)
+            self.example_words = EXAMPLE_WORDS
+            self._example()
+        units = self._estimate(budget)
+        if units > self.high and self.source is all_words:
+            self.source = dictionary
+            self.words = self.rng.sample(dictionary(), len(dictionary()))
+            self._example()
+            units = self._estimate(budget)
+        return units
+
+    def _estimate(self, budget: int) -> int:
         bare = self.frame.count(self.text(self.low), PREFIX)
-        self.unit = tokens_a_word(self.frame, self.repeats, budget)
+        self.unit = tokens_a_word(self.frame, self.source, self.repeats, budget)
         return self.low + max(0, int((budget - bare) / self.unit))
 
     def text(self, units: int) -> str:
@@ -84,7 +102,11 @@ class CommonWords:
             "documents": [self._numbered(self.words[:units], self.repeats)],
             "question": TAIL.strip(),
             "evidence": [],
-            "facts": {"distinct_words": units, "repeats": self.repeats[0]},
+            "facts": {
+                "distinct_words": units,
+                "repeats": self.repeats[0],
+                "words": "wonderwords" if self.source is all_words else "dictionary",
+            },
         }
 
 
@@ -97,11 +119,14 @@ def numbered(words: Sequence[str], repeats: tuple[int, int], seed: int) -> str:
 
 
 @cache
-def tokens_a_word(frame: Frame, repeats: tuple[int, int], budget: int) -> float:
+def tokens_a_word(
+    frame: Frame, source: Callable[[], tuple[str, ...]], repeats: tuple[int, int], budget: int
+) -> float:
     """Tokens that one more distinct word takes on the average, in prompts of about this size."""
-    words = random.Random("cwe").sample(all_words(), len(all_words()))
+    known = source()
     few = 2 * COMMON
-    many = min(len(words), few + max(20, budget // (8 * repeats[1])))
+    many = min(len(known), few + max(20, budget // (8 * repeats[1])))
+    words = random.Random("cwe").sample(known, many)
     texts = [numbered(words[:count], repeats, 0) for count in (few, many)]
     cost_few, cost_many = frame.pieces(texts)
     return (cost_many - cost_few) / (many - few)

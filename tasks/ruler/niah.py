@@ -260,7 +260,8 @@ class Needles(Niah):
 def insert(needles: list[str], hay: list[str], places: list[float]) -> list[str]:
     """Insert needles at the given shares of the haystack, in the needles' order."""
     out = list(hay)
-    ranks = sorted(int(place * (len(hay) + 1)) for place in places)
+    # Never behind the last sentence: RULER draws the places among the sentences' own.
+    ranks = sorted(int(place * len(hay)) for place in places)
     for needle, rank in reversed(list(zip(needles, ranks, strict=True))):
         out.insert(rank, needle)
     return out

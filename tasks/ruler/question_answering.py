@@ -1,6 +1,6 @@
 """RULER's question answering: gold paragraphs among paragraphs from the same data set.
 
-Source: arXiv 2404.06654, and NVIDIA/RULER's qa settings. Distractors of SQuAD come from the
+Source: arXiv 2404.06654, and NVIDIA/RULER's qa settings. Distractors of SQuAD are drawn from the
 gold paragraph's article first, then from all others; HotpotQA brings its own ten paragraphs.
 """
 
@@ -171,7 +171,7 @@ class Answering:
         self.corpus = sizes.corpus
         self.rng = rng
         self.shuffle_seed = rng.getrandbits(64)
-        self.others = list(question.near)
+        self.others = rng.sample(question.near, len(question.near))
         self._seen = {*question.gold, *question.near}
         while len(self.others) + len(question.gold) < FEWEST and self._draw():
             pass
@@ -213,7 +213,12 @@ class Answering:
             if total < room:
                 raise DataError(self._too_long(total))
             candidates = self.others[at : at + taken]
-            picked = fill([self.sizes.of(i) for i in candidates], room, close=int(room * 0.005))
+            sizes = [self.sizes.of(index) for index in candidates]
+            # Paragraphs of the article alone, as RULER has it, unless they leave a gap.
+            article = max(0, len(self.question.near) - at)
+            picked = fill(sizes[:article], room, close=int(room * 0.005))
+            if room - sum(sizes[i] for i in picked) > 0.02 * room:
+                picked = fill(sizes, room, close=int(room * 0.005))
             self._chosen[room] = [candidates[i] for i in picked]
         return self._chosen[room]
 

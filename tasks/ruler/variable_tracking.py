@@ -45,7 +45,8 @@ class Chain:
                 self.names.append(name)
         self.statements = [
             f"VAR {self.names[0]} = {self.value}",
-            *(f"VAR {b} = VAR {a}" for a, b in zip(self.names, self.names[1:], strict=False)),
+            # The blank at the end is RULER's.
+            *(f"VAR {b} = VAR {a} " for a, b in zip(self.names, self.names[1:], strict=False)),
         ]
         self.places = sorted(rng.random() for _ in self.statements)
 
@@ -103,7 +104,7 @@ class Tracking:
             "instruction": f"{self.example}\n{HEAD}".strip(),
             "documents": [context],
             "question": self.tail.strip(),
-            "evidence": self.chain.statements,
+            "evidence": [statement.strip() for statement in self.chain.statements],
             "facts": {
                 "depth": context.index(self.chain.statements[0]) / len(context),
                 "needles": len(self.chain.statements),
@@ -121,7 +122,8 @@ def worked_example(frame: Frame, rng: random.Random, other: Chain) -> str:
 
     def solved(units: int) -> str:
         question = f"{HEAD}{chain.context(units)}{TAIL.format(value=chain.value)}"
-        return f"{question} {answer} {' '.join(chain.names)}\n"
+        # Two blanks before the names: RULER's prefix ends in one, and it adds another.
+        return f"{question} {answer}  {' '.join(chain.names)}\n"
 
     per_line = float(frame.pieces([f"{NOISE}\n"])[0])
     units = largest_fit(

@@ -1,4 +1,4 @@
-"""English word lists, from the wonderwords package, which RULER draws its own words from."""
+"""English word lists: wonderwords', which RULER draws its words from, and a dictionary's."""
 
 from __future__ import annotations
 
@@ -15,5 +15,17 @@ def words(category: str) -> tuple[str, ...]:
 
 @cache
 def all_words() -> tuple[str, ...]:
-    """Every word of the three lists once, sorted."""
+    """Every word of the three lists once, sorted: about 8,000."""
     return tuple(sorted({w for c in ("noun", "adjective", "verb") for w in words(c)}))
+
+
+@cache
+def dictionary() -> tuple[str, ...]:
+    """Webster's Second International of 1934 (public domain), sorted: about 234,000 words.
+
+    RULER has a list of that kind for samples that need more words than wonderwords has.
+    """
+    from english_words import get_english_words_set
+
+    found = get_english_words_set(["web2"], lower=True)
+    return tuple(sorted(word for word in found if word.isalpha()))

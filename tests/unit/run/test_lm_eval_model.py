@@ -36,7 +36,7 @@ def bridge(method: Any, tokenizer: Tokenizer, max_positions: int = 4096) -> Meth
 
 def requests(*arguments: tuple[Any, ...]) -> list[Any]:
     """lm-eval's instances, as far as a model sees them."""
-    return [SimpleNamespace(args=args, arguments=args) for args in arguments]
+    return [SimpleNamespace(args=a, arguments=a, task_name="own") for a in arguments]
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +52,24 @@ def test_answers_come_in_the_order_of_requests(smollm2: Tokenizer) -> None:
     answers = lm.generate_until(requests(*asked))
     assert [a.strip() for a in answers] == ["11111", "22222", "33333"]
     assert lm.statuses["kept_all"] == 3
+
+
+def test_samsum_ends_as_it_does_in_a_run(smollm2: Tokenizer) -> None:
+    """A task's end token is not among lm-eval's settings; it holds through this door too."""
+    asked: list[Any] = []
+
+    class Noting(FakeEngine):
+        def generate(self, prompts: Any, sampling: Any) -> Any:
+            asked.append(sampling)
+            return super().generate(prompts, sampling)
+
+    lm = bridge(Full(), smollm2)
+    lm.engine = Noting(EngineSpec("fake", str(prepare_smollm2())))
+    (request,) = requests(("Summarize: 11111", {"max_gen_toks": 8}))
+    for task_name, ends in (("longbench_samsum", smollm2.encode("\n")[-1:]), ("own", ())):
+        request.task_name = task_name
+        lm.generate_until([request])
+        assert asked[-1].end_tokens == ends
 
 
 def test_specprefill_prunes_contexts(smollm2: Tokenizer) -> None:

@@ -92,6 +92,24 @@ def test_every_task_runs(dataset: str, smollm2: Tokenizer, tmp_path: Path) -> No
     assert found.score(example, answer)[found.task.metric] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("dataset", ["samsum", "samsum_e"])
+def test_samsum_ends_at_a_newline(dataset: str, smollm2: Tokenizer, tmp_path: Path) -> None:
+    """As pred.py has it: the newline's token ends an answer, and no answer begins with it."""
+    install(tmp_path, dataset)
+    sampling = load(f"longbench_{dataset}", smollm2).examples[0].sampling
+    assert sampling.end_tokens == (smollm2.encode("\n")[-1],)
+    assert (sampling.min_tokens, sampling.stop) == (1, ())
+
+
+def test_other_tasks_end_at_the_end_token(smollm2: Tokenizer, tmp_path: Path) -> None:
+    """The rule is samsum's alone."""
+    install(tmp_path, "trec")
+    sampling = load("longbench_trec", smollm2).examples[0].sampling
+    assert (sampling.end_tokens, sampling.min_tokens) == ((), 0)
+    ending = {task.name for task in list_tasks() if task.end_token}
+    assert ending == {"longbench_samsum", "longbench_samsum_e"}
+
+
 def test_evaluation_set_e_is_its_own_set(smollm2: Tokenizer, tmp_path: Path) -> None:
     """LongBench-E has the same prompts on other rows, with their length groups as facts."""
     install(tmp_path, "qasper_e", length=5000)

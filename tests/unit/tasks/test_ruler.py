@@ -6,6 +6,7 @@ import hashlib
 import re
 import statistics
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from harness.errors import ConfigError, DataError
 from harness.models.tokenizer import Tokenizer
 from harness.tasks.catalogue import resolve
 from harness.tasks.examples import TaskExamples, load_examples, min_length
-from harness.tasks.generation import TooShortError
+from harness.tasks.framing import Frame
+from harness.tasks.generation import Request, TooShortError, generate
 
 NIAH = [
     "single_1", "single_2", "single_3", "multikey_1", "multikey_2", "multikey_3", "multivalue",
@@ -264,3 +266,72 @@ def test_any_length_and_seed(name: str, length: int, seed: int, smollm2: Tokeniz
         assert segments is not None
         for span in segments.evidence:
             assert any(d.start <= span.start and span.stop <= d.stop for d in segments.documents)
+
+
+def test_distractors_are_drawn_from_the_article(
+    smollm2: Tokenizer,
+    library: Path,
+    made_up_squad: dict[str, list[dict[str, list[dict[str, str]]]]],
+) -> None:
+    """Where only some of an article's paragraphs fit, each of them may be the one (RULER, qa)."""
+    places = {
+        paragraph["context"]: (number, place)
+        for number, article in enumerate(made_up_squad["data"])
+        for place, paragraph in enumerate(article["paragraphs"])
+    }
+    seen: Counter[int] = Counter()
+    for example in load("ruler_qa_1", smollm2, length=620, limit=60).examples:
+        text, segments = example.prompt.text, example.prompt.segments
+        assert segments is not None
+        shown = [places[text[a:b].split("\n", 1)[1]] for a, b in segments.documents]
+        (gold,) = (places[text[a:b]] for a, b in segments.evidence)
+        others = sum(article != gold[0] for article, _ in shown)
+        assert others < len(shown) / 2  # they close the last gap of a short prompt
+        assert 5 <= len(shown) < 10
+        seen.update(place for at, place in shown if at == gold[0] and (at, place) != gold)
+    assert set(seen) == set(range(10))
+    assert max(seen.values()) < 2.5 * min(seen.values())
+
+
+@pytest.mark.parametrize("length", [2048, 262_144])
+def test_long_lists_have_words_enough(length: int, smollm2: Tokenizer) -> None:
+    """Beyond wonderwords' 8,000 words a dictionary's are drawn, and the length is filled."""
+    (task,) = resolve(["ruler_cwe"])
+    (example,) = load_examples(
+        task, length=length, seed=0, limit=1, tokenizer=smollm2, max_positions=10**6
+    ).examples
+    assert 0.98 * length <= len(example.prompt.token_ids) <= length
+    assert example.record.facts["words"] == ("wonderwords" if length < 10**5 else "dictionary")
+
+
+def test_the_end_of_the_words_is_said(smollm2: Tokenizer) -> None:
+    """A length that a task's material does not fill is refused with the longest that works."""
+
+    class Short:
+        low, high, unit, slack, prefix = 1, 50, 1.0, 0.0, "Answer:"
+
+        def guess(self, budget: int) -> int:
+            return budget
+
+        def text(self, units: int) -> str:
+            return "one " * units
+
+        def doc(self, units: int) -> dict[str, object]:
+            return {"units": units}
+
+    frame = Frame.of(smollm2)
+    most = frame.count("one " * 50, "Answer:")
+    request = Request(frame, (most,), 0, 1, "short")
+    assert generate(lambda *_: Short(), request, name="short")["test"][0]["units"] == 50
+    with pytest.raises(DataError, match=f"length {2 * most} is too long for short: .* most {most}"):
+        generate(lambda *_: Short(), replace(request, lengths=(2 * most,)), name="short")
+
+
+@pytest.mark.parametrize("haystack", ["single_1", "multikey_3"])
+def test_a_needle_is_never_last(haystack: str, smollm2: Tokenizer) -> None:
+    """RULER draws a needle's place among the sentences' own: one always follows it."""
+    for example in load(f"ruler_niah_{haystack}", smollm2, limit=40, length=700).examples:
+        assert example.prompt.segments is not None
+        ((_, stop),) = example.prompt.segments.evidence
+        ((_, end),) = example.prompt.segments.documents
+        assert stop < end
