@@ -40,8 +40,8 @@ def judge_quality(cells: Sequence[tuple[PairedCell, float]]) -> list[Judgement]:
     """Judge comparable cells together, each with its margin; Holm runs over all of them.
 
     In this order: every output and score equal → pass; the lower end of the two-sided 95 %
-    interval above 0 → improved; above −margin → pass; p of "no loss" ≤ 0.05 after Holm → regression; else
-    inconclusive.
+    interval above 0 → improved; above −margin → pass; p of "no loss" ≤ 0.05 after Holm →
+    regression; else inconclusive.
     """
     measured = [_measure(cell, margin) for cell, margin in cells]
     adjusted = holm([m.p for m in measured])

@@ -12,8 +12,9 @@ from harness.errors import ExitCode
 class Verdict(StrEnum):
     """What the gate says of one comparison, or of all.
 
-    ``improved`` is a pass whose gain is shown. ``floor``, ``new`` and ``not_measured`` are shown and count for nothing: full prefill cannot
-    do the task; the baseline does not know the arm; there is nothing to compare.
+    ``improved`` is a pass whose gain is shown. ``floor``, ``new`` and ``not_measured`` count for
+    nothing: full prefill cannot do the task; the baseline does not know the arm; there is nothing
+    to compare.
     """
 
     PASS = "pass"

@@ -101,7 +101,7 @@ def test_a_group_of_floor_tasks_is_floor(tmp_path):
 def test_a_pool_without_one_of_its_tasks_is_none(tmp_path):
     """An arm that failed on a task has no pooled score: over the others it would be another."""
     folder = build_store(tmp_path / "run", tasks=[Task("ruler_a"), Task("ruler_b")])
-    with Store.open(folder) as store:
+    with Store.resume(folder) as store:
         broken = next(c for c in store.cells() if c.task == "ruler_b" and c.method != "full")
         store.set_cell_status(broken.cell_id, CellStatus.FAILED, "out of memory")
         rows = json.loads(summarize(store).dumps())["arms"]
