@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.schema.outside import BUILT_IN
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -42,6 +44,7 @@ def methods(
     width = max((len(arm["name"]) for arm in found["arms"]), default=0)
     for arm in found["arms"]:
         note = "" if arm["available"] else f" [{_here(arm)}]"
+        note += "" if arm["from"] == BUILT_IN else f" ({arm['from']})"
         print(f"    {arm['name']:<{width}}  {arm['description']}{note}")
     for one in found["broken"]:
         print(f"\nBroken: {one['reason']}")

@@ -127,7 +127,7 @@ def _grow(store: Store, run: RunRecord, plan: Plan, folder: Path) -> None:
     """Take what a store holds into a larger plan, or refuse a plan that has no place for it."""
     successors = growth(store, run, plan)
     if successors is None:
-        what = ", ".join(changed_options(run, plan)) or "an arm, the data or a model"
+        what = ", ".join(changed_options(run, plan)) or "an arm, a model, data, or code of others"
         raise ConfigError(
             f"{folder} holds a run of another configuration ({what} differs), whose records this "
             "one has no place for: choose another --out, or repeat its own options to resume it; "
