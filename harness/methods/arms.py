@@ -21,7 +21,7 @@ from harness.methods.options import build, defaults_of, first_fault
 from harness.methods.registry import method_class
 from harness.paths import package_or_checkout
 from harness.schema.outside import BUILT_IN
-from harness.yaml_files import read_yaml
+from harness.schema.yaml_files import read_yaml
 
 
 @dataclass(frozen=True, slots=True)

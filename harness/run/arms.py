@@ -15,7 +15,7 @@ from harness.methods.registry import method_class, method_names
 from harness.run.config import RunConfig
 from harness.schema.arm import Arm
 from harness.schema.outside import is_reference
-from harness.yaml_files import parse_yaml
+from harness.schema.yaml_files import parse_yaml
 
 ALSO = {"rag": ("rag-bm25-relevance",)}
 """Arms that ``all`` takes beside a method's own: retrieval is reported in both orders."""

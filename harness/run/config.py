@@ -19,8 +19,8 @@ from pydantic import (
 )
 
 from harness.errors import ConfigError, nearest
+from harness.schema.yaml_files import read_yaml
 from harness.tasks.scoring.answers import ANSWER_METRICS
-from harness.yaml_files import read_yaml
 
 DEFAULT_PRESET = "smollm2-padded"
 DEFAULT_LENGTH = 2048

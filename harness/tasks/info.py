@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import yaml_files
 from harness.errors import ConfigError
+from harness.schema import yaml_files
 from harness.schema.outside import BUILT_IN
 from harness.tasks.data.library import installed
 from harness.tasks.sampling import max_tokens_of

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import ConfigError
 from harness.methods.specprefill.config import Ends, SpecPrefillConfig
-from harness.yaml_files import read_yaml
+from harness.schema.yaml_files import read_yaml
 
 MIN_TOKENS = 512
 """Prompts below it are prefilled whole where a file does not say: 10 % of it is two chunks."""

@@ -73,7 +73,7 @@ def test_a_package_offers_a_folder(site: Path) -> None:
         ({"m.py": "F = '/no/such/folder'\n"}, "m:F", "'/no/such/folder', which is no folder"),
         ({"m.py": "F = 3\n"}, "m:F", "gives 3, which is no folder"),
         ({"m/__init__.py": ""}, "m", "no task in this folder"),
-        ({"m/__init__.py": "", "m/a.yaml": "task: [\n"}, "m", "a.yaml: not a task"),
+        ({"m/__init__.py": "", "m/a.yaml": "task: [\n"}, "m", "a.yaml: not valid YAML"),
         ({"m/__init__.py": "", "m/a.yaml": task("ruler_vt")}, "m", "'ruler_vt' is a built-in"),
         ({"m/__init__.py": "", "m/a.yaml": task("mine", "ruler")}, "m", "'ruler' is a built-in"),
         ({"m/a.yaml": task("mine")}, "m", "no __init__.py"),

@@ -11,8 +11,8 @@ from harness.methods.arms import load_arm
 from harness.methods.specprefill.paper_config import read_paper_config
 from harness.run.arms import parse_overrides
 from harness.run.config import load_config
+from harness.schema.yaml_files import parse_yaml, read_yaml
 from harness.tasks.catalogue import resolve
-from harness.yaml_files import parse_yaml, read_yaml
 
 TWICE = {
     "a task": ("task: own\ndoc_to_target: a\noutput_type: generate_until\ndoc_to_target: b\n",
