@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.run.store import Store
-from harness.schema.receipts import BudgetKind, Cost, Receipt, Status
+from harness.schema.receipts import POSITIONS, ROWS, BudgetKind, Cost, Receipt, Status
 from harness.schema.records import (
     CellRecord,
     CellStatus,
@@ -48,6 +48,9 @@ class Task:
 class Arm:
     """An arm; ``loss`` and ``gain`` are chances that a right answer turns wrong, and back.
 
+    ``tpot_ratio`` is its time per token over full prefill's; ``proven`` is whether its SpecPrefill
+    requests carry the hooks' counters that were due.
+
     ``given`` is the name that a user gave it; None: ``name`` without the keep rate and look-ahead
     that a plan would have added.
     """
@@ -69,6 +72,8 @@ class Arm:
     kernel: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     given: str | None = None
+    tpot_ratio: float = 1.0
+    proven: bool = True
 
     @property
     def base(self) -> str:
@@ -232,6 +237,7 @@ def _example(task: Task, data_seed: int, index: int) -> ExampleRecord:
 def _receipt(arm: Arm, example: ExampleRecord, index: int) -> Receipt:
     status = arm.statuses[index % len(arm.statuses)] if arm is not FULL else Status.KEPT_ALL
     m = example.token_count
+    hooked = arm.method == "specprefill" and status is Status.ACTIVE
     kept = m if arm.keep is None else max(1, -(-int(m * arm.keep) // 32) * 32)
     return Receipt(
         method=arm.method,
@@ -241,7 +247,12 @@ def _receipt(arm: Arm, example: ExampleRecord, index: int) -> Receipt:
         budget_kind=BudgetKind(arm.budget_kind),
         cost=Cost(kept, 1.0 if arm is FULL else 0.1, kept, kept / m),
         kept_spans=((0, min(m, kept) // 2), (m - min(m, kept) // 2, m)),
-        details={**arm.details, **({} if arm.kernel is None else {"kernel": arm.kernel})},
+        counters={POSITIONS: 4, ROWS: arm.look_ahead or 1} if hooked and arm.proven else {},
+        details={
+            **arm.details,
+            **({} if arm.kernel is None else {"kernel": arm.kernel}),
+            **({"proof": [POSITIONS, ROWS]} if hooked else {}),
+        },
     )
 
 
@@ -300,7 +311,7 @@ def _latency(
                         "prefill": 0.9 * (ttft - score),
                         "other": 0.1 * (ttft - score),
                     },
-                    tpot_s=0.02,
+                    tpot_s=0.02 * (1.0 if letter == "A" else arm.tpot_ratio),
                     tokens=4,
                     original_length=example.token_count,
                     receipt=_receipt(FULL if letter == "A" else arm, example, block),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from harness.schema.estimates import Interval
 from harness.schema.records import STAGES
-from harness.schema.rows import Interval, Row, Without
+from harness.schema.rows import Row, Without
 
 Kind = Literal["Int64", "Float64", "string", "bool"]
 Column = tuple[str, Kind, Callable[[Row], Any]]
@@ -74,6 +75,13 @@ _COLUMNS: tuple[Column, ...] = (
     ("interval", "string", lambda row: None),  # a report's choice, see line()
     ("kernel", "string", lambda row: row.ttft_s.kernel),
     ("counting", "bool", lambda row: row.counting),
+    ("tpot_median_s", "Float64", lambda row: row.tpot_s.median),
+    ("tpot_requests", "Int64", lambda row: row.tpot_s.requests),
+    *_interval("tpot_speedup", lambda row: row.tpot_speedup),
+    ("e2e_median_s", "Float64", lambda row: row.e2e_s.median),
+    ("e2e_requests", "Int64", lambda row: row.e2e_s.requests),
+    *_interval("e2e_speedup", lambda row: row.e2e_speedup),
+    ("timed_tokens", "Float64", lambda row: row.timed_tokens),
     *_beside("without_floor", lambda row: row.without_floor),
     *_beside("without_counting", lambda row: row.without_counting),
 )

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from harness.analysis.floor import FLOOR_MEANS
 from harness.report import formats
 from harness.report.source import Report
+from harness.schema.estimates import Interval
 from harness.schema.receipts import REFERENCE_KERNEL
-from harness.schema.rows import Interval, Row
+from harness.schema.rows import Row
 
 MAX_MORE = 8
 

@@ -6,7 +6,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import overload
 
-from harness.schema.rows import CategoryMean, Interval, MeanWithout, Row, Without
+from harness.analysis.summary.notes import some
+from harness.schema.estimates import Interval
+from harness.schema.rows import CategoryMean, MeanWithout, Row, Without
 
 DASH = "–"
 MINUS = "−"  # U+2212: as wide as the plus sign
@@ -44,6 +46,13 @@ def seconds(value: float | None) -> str:
     if value is None:
         return DASH
     return f"{value:.3f} s" if value < 1 else f"{value:.2f} s"
+
+
+def milliseconds(value: float | None) -> str:
+    """Seconds as milliseconds: times per token are too short for :func:`seconds`."""
+    if value is None:
+        return DASH
+    return f"{1000 * value:.2f} ms" if value < 0.01 else f"{1000 * value:.1f} ms"
 
 
 def score(estimate: Interval) -> str:
@@ -98,6 +107,11 @@ def mean_label(mean: CategoryMean) -> str:
         over = f"{len(mean.categories)} categories ({over})"
     name = f"mean of {over}" + (", floor" if mean.floor else "")
     return name if mean.length is None else f"{name} @ {mean.length:,}"
+
+
+def lacking(mean: CategoryMean) -> str:
+    """Say why an average is missing; an empty string where it is not."""
+    return f"no score on {some(mean.left_out)}" if mean.left_out else ""
 
 
 def mean_arm_label(mean: CategoryMean) -> str:

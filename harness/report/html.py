@@ -13,17 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from harness.analysis.floor import FLOOR_MEANS
-from harness.analysis.summary.notes import silent_notice
+from harness.analysis.summary.notes import silent_notice, some
 from harness.paths import package_or_checkout
 from harness.report import formats, paper
 from harness.report.figures import FIGURES
 from harness.report.figures.style import DARK, LIGHT, Figure
 from harness.report.finding import find
 from harness.report.pages.browser import OUTCOMES, browse
-from harness.report.pages.categories import BAND_HEADERS, band_rows, sections
+from harness.report.pages.categories import sections
 from harness.report.pages.methods import method_rows
 from harness.report.pages.provenance import provenance
 from harness.report.pages.receipts import receipt_rows
+from harness.report.pages.times import BAND_HEADERS, band_rows, time_caption, time_rows
+from harness.report.pages.times import HEADERS as TIME_HEADERS
 from harness.report.source import Report
 from harness.run.provenance import version
 
@@ -68,6 +70,9 @@ def render_html(report: Report) -> str:
         finding=find(report),
         rows=report.rows,
         sections=sections(report),
+        times=time_rows(report.rows),
+        time_headers=TIME_HEADERS,
+        time_caption=time_caption(report.rows),
         bands=band_rows(report.rows),
         band_headers=BAND_HEADERS,
         arms=[_pair(arm) for arm in pairs],
@@ -90,14 +95,8 @@ def title(report: Report) -> str:
     groups = dict.fromkeys(row.group for row in report.rows)
     tasks = dict.fromkeys(row.task for row in report.rows if not row.pooled)
     against = " against full prefill" if any(row.is_reference for row in report.rows) else ""
-    what = _some(list(arms)) if arms else "full prefill"
-    return f"{what}{against if arms else ''} · {_some(list(tasks if len(tasks) < 3 else groups))}"
-
-
-def _some(names: list[str]) -> str:
-    if len(names) <= 3:
-        return ", ".join(names)
-    return f"{', '.join(names[:2])} and {len(names) - 2} more"
+    what = some(list(arms)) if arms else "full prefill"
+    return f"{what}{against if arms else ''} · {some(list(tasks if len(tasks) < 3 else groups))}"
 
 
 def _environment() -> Environment:

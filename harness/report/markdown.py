@@ -8,10 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from harness.analysis.summary.notes import silent_notice
 from harness.report import formats, paper
 from harness.report.finding import find
-from harness.report.pages.categories import BAND_HEADERS, Section, band_rows, sections
+from harness.report.pages.categories import Section, sections
 from harness.report.pages.provenance import provenance
+from harness.report.pages.receipts import ReceiptRow, receipt_rows
+from harness.report.pages.times import BAND_HEADERS, band_rows, time_caption, time_rows
+from harness.report.pages.times import HEADERS as TIME_HEADERS
 from harness.report.source import Report
-from harness.schema.rows import CategoryMean, Interval, MeanWithout, Row, Without
+from harness.schema.estimates import Interval
+from harness.schema.rows import CategoryMean, MeanWithout, Row, Without
 
 HEADERS = ("task", "arm", "n", "keep", "score", "Δ to full", "TTFT", "speed-up", "receipts")
 _PROVENANCE = ("run", "commit", "machine: class", "machine: cpu", "software: vllm", "data seeds")
@@ -58,12 +62,20 @@ def _lines(report: Report) -> Iterator[str]:
     if marks:
         yield ""
         yield from (f"{number}. {escape(text)}" for text, number in marks.items())
-    bands = band_rows(report.rows)
+    times, bands = time_rows(report.rows), band_rows(report.rows)
+    if times:
+        yield ""
+        yield "### Time of a request"
+        yield ""
+        yield escape(time_caption(report.rows))
+        yield ""
+        yield from table(TIME_HEADERS, ([escape(cell) for cell in row] for row in times))
     if bands:
         yield ""
         yield "Speed-up by prompt length (lengths are never pooled):"
         yield ""
         yield from table(BAND_HEADERS, ([escape(cell) for cell in row] for row in bands))
+    yield from _receipts(receipt_rows(report))
     if report.comparison == "paper":
         yield from _paper(report)
     yield ""
@@ -98,8 +110,7 @@ def _row(row: Row, marks: Mapping[str, int]) -> list[str]:
 def _mean(mean: CategoryMean) -> list[str]:
     label, arm = f"*{formats.mean_label(mean)}*", escape(formats.mean_arm_label(mean))
     figures = [formats.number(mean.score), formats.signed(mean.delta)]
-    lacking = f"no score on {', '.join(mean.left_out)}" if mean.left_out else ""
-    return [label, arm, "", "", *figures, "", "", escape(lacking)]
+    return [label, arm, "", "", *figures, "", "", escape(formats.lacking(mean))]
 
 
 def _row_beside(row: Row, label: str, part: Without) -> list[str]:
@@ -122,6 +133,35 @@ def _figure(
 ) -> str:
     interval = formats.interval(estimate, with_sign=with_sign, digits=digits)
     return f"{text} {interval}".rstrip().replace("[", r"\[").replace("]", r"\]")
+
+
+_RECEIPTS = ("arm", "receipts", "keep asked", "keep achieved", "evidence kept")
+_PROOF = ("positions applied", "rows captured")
+
+
+def _receipts(rows: Sequence[ReceiptRow]) -> Iterator[str]:
+    """What the arms really did, and the proof of it."""
+    yield ""
+    yield "### Receipts"
+    yield ""
+    yield (
+        "The last two columns are the hooks' proof: of the requests that needed it, how many show "
+        "that the target's positions were written, and that the speculator's query rows were kept."
+    )
+    yield ""
+    yield from table((*_RECEIPTS, *_PROOF), map(_receipt, rows))
+
+
+def _receipt(row: ReceiptRow) -> list[str]:
+    reasons = [f"{count} × {reason}" for reason, count in row.reasons]
+    return [
+        escape(row.arm if row.run is None else f"{row.arm} [{row.run}]"),
+        escape("; ".join([formats.statuses(row.status), *reasons])),
+        formats.number(row.requested),
+        formats.DASH if row.achieved is None else formats.number(row.achieved[1]),
+        formats.number(row.evidence_kept),
+        *(proof.text for proof in row.proofs),
+    ]
 
 
 def _paper(report: Report) -> Iterator[str]:

@@ -182,7 +182,7 @@ def _here(
     place = (arm.group, category, arm.length, arm.run)
     found = [m for m in means if (m.group, m.category, m.length, m.run) == place]
     mine = next((m for m in found if m.arm == arm.arm), None)
-    if mine is None:
+    if mine is None or len(mine.left_out) == len(mine.tasks):
         return None
     full = next((m for m in found if m.method == "full" and m.engine == arm.engine), None)
     reference = None if full is None else full.score
@@ -198,7 +198,7 @@ def _tasks(mean: CategoryMean) -> str:
     """How many tasks a mean is over; what it is without those that the model cannot do."""
     number = str(len(mean.tasks))
     if mean.left_out:
-        return f"{number}, no score on {', '.join(mean.left_out)}"
+        return f"{number}, {formats.lacking(mean)}"
     if mean.without_floor is None:
         return f"{number}, floor" if mean.floor else number
     names, rest = ", ".join(mean.floor_tasks), mean.without_floor

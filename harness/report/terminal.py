@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from harness.analysis.summary.notes import TOO_FEW, silent_notice
 from harness.report import formats
-from harness.schema.rows import CategoryMean, Interval, Row, RunSummary, Without
+from harness.report.pages.times import time_caption, time_rows
+from harness.schema.estimates import Interval
+from harness.schema.rows import CategoryMean, Row, RunSummary, Without
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,11 +46,29 @@ def render_table(summary: RunSummary, console: Console) -> None:
         console.print(_table(rows, marks, "\n" if console.width < WIDE else " "))
     else:
         _print_blocks(rows, marks, console)
+    times = time_rows(rows)
+    if times:
+        _print_times(times, rows, console)
     for line in category_lines(summary.categories):
         console.print(_text(line))
     console.print(_text(LEGEND, "dim"))
     for remark, number in marks.items():
         console.print(_text(f"({number}) {remark}", "dim"))
+
+
+def _print_times(times: Sequence[tuple[str, ...]], rows: Sequence[Row], console: Console) -> None:
+    """Print what is not in the table above: per token and end to end."""
+    console.print(_text("Time of a request", "bold"))
+    for task, block in groupby(times, key=lambda line: line[0]):
+        console.print(_text(f"  {task}"))
+        for _, arm, _, _, token, token_ratio, whole, whole_ratio in block:
+            parts = (
+                f"    {arm}: per token {token} {token_ratio}",
+                f"end to end {whole} {whole_ratio}",
+            )
+            for line in _filled(parts, console.width - 4):
+                console.print(_text(line))
+    console.print(_text(time_caption(rows), "dim"))
 
 
 def category_lines(means: Sequence[CategoryMean]) -> list[str]:
@@ -74,7 +94,7 @@ def _mean_lines(members: Sequence[CategoryMean]) -> Iterator[str]:
     """Lines of one category at one length, the arms side by side."""
     arms = [
         f"{mean.arm} {_figures(mean.score, mean.delta)}"
-        + (f" (no score on {', '.join(mean.left_out)})" if mean.left_out else "")
+        + (f" ({formats.lacking(mean)})" if mean.left_out else "")
         for mean in members
     ]
     yield f"{formats.mean_label(members[0])}: {'; '.join(arms)}"

@@ -61,7 +61,7 @@ def time_request(
         raise RuntimeError("the engine's time_one gave no ttft_s")
     receipt = generation.receipt or prepared.receipt
     receipt = replace(receipt, counters={**receipt.counters, **generation.counters})
-    check_proof(method, prepared, receipt)
+    receipt = check_proof(method, prepared, receipt)
     before, whole = (_scoring(r.stages_s) for r in (prepared.receipt, receipt))
     # A scorer with its own clock (the fake one) may report more than the wall shows.
     method_s = max(method_s, sum(before))

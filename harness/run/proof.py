@@ -6,18 +6,20 @@ positions 0, 1, … and answer plausibly, and the table would call it the method
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.errors import HarnessError
 from harness.methods.base import Method
 from harness.schema.prompts import PreparedPrompt
-from harness.schema.receipts import Receipt, Status
+from harness.schema.receipts import POSITIONS, ROWS, Receipt, Status
 
 
 class UnprovenError(HarnessError):
     """A request ran without the counters that show that its positions or scores were real."""
 
 
-def check_proof(method: Method, prepared: PreparedPrompt, receipt: Receipt) -> None:
-    """Refuse a request whose hooks did not run.
+def check_proof(method: Method, prepared: PreparedPrompt, receipt: Receipt) -> Receipt:
+    """Refuse a request whose hooks did not run; note in the others' receipts what was due.
 
     Parameters
     ----------
@@ -28,20 +30,30 @@ def check_proof(method: Method, prepared: PreparedPrompt, receipt: Receipt) -> N
         The receipt with the engine's counters; an active one of a method with a speculator needs
         ``rows_captured`` ≥ 1, the query rows that its hook kept.
 
+    Returns
+    -------
+    Receipt
+        The same, with the counters that were due by name in ``details["proof"]``: a reader of the
+        store can tell a request without proof from one that needed none.
+
     Raises
     ------
     UnprovenError
         A counter is absent or 0.
     """
-    counters = receipt.counters
-    if prepared.positions is not None and not counters.get("positions_applied"):
-        raise UnprovenError(
-            f"{prepared.example_id}: the engine applied no positions to a sparse prompt "
-            "(positions_applied is 0): its hook did not run, so nothing of this cell counts"
-        )
-    scored = "scorer" in method.needs and receipt.status is Status.ACTIVE
-    if scored and not counters.get("rows_captured"):
-        raise UnprovenError(
-            f"{prepared.example_id}: the speculator kept no query rows (rows_captured is 0): its "
-            "hook did not run, so nothing of this cell counts"
-        )
+    counters, due = receipt.counters, []
+    if prepared.positions is not None:
+        due.append(POSITIONS)
+        if not counters.get(POSITIONS):
+            raise UnprovenError(
+                f"{prepared.example_id}: the engine applied no positions to a sparse prompt "
+                f"({POSITIONS} is 0): its hook did not run, so nothing of this cell counts"
+            )
+    if "scorer" in method.needs and receipt.status is Status.ACTIVE:
+        due.append(ROWS)
+        if not counters.get(ROWS):
+            raise UnprovenError(
+                f"{prepared.example_id}: the speculator kept no query rows ({ROWS} is 0): its "
+                "hook did not run, so nothing of this cell counts"
+            )
+    return replace(receipt, details={**receipt.details, "proof": due}) if due else receipt

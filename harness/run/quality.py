@@ -103,7 +103,7 @@ class _Quality:
         prepared = self.sent.pop(generation.example_id)
         receipt = generation.receipt or prepared.receipt
         receipt = replace(receipt, counters={**receipt.counters, **generation.counters})
-        check_proof(self.work.cell.method, prepared, receipt)
+        receipt = check_proof(self.work.cell.method, prepared, receipt)
         score = self.work.cell.examples.score(example, generation.text)
         record = self._record(example, score, receipt)
         return replace(
@@ -129,12 +129,12 @@ class _Quality:
                 return self._refusal(prepared)
         pairs = [PreparedPair(pruned[p.prompt.example_id], p.continuation) for p in example.pairs]
         results = list(self.engine.loglikelihood(pairs))
+        receipts = []
         for pair, result in zip(pairs, results, strict=True):
             found = result.receipt or pair.context.receipt
             found = replace(found, counters={**found.counters, **result.counters})
-            check_proof(self.work.cell.method, pair.context, found)
-        receipt = results[0].receipt or pairs[0].context.receipt
-        receipt = replace(receipt, counters={**receipt.counters, **results[0].counters})
+            receipts.append(check_proof(self.work.cell.method, pair.context, found))
+        receipt = receipts[0]
         metrics = self.work.cell.examples.score(
             example, [(r.logprob, r.is_greedy) for r in results]
         )

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.run import store_schema as schema
+from harness.schema.receipts import PROOFS
 from harness.schema.records import (
     CellRecord,
     CellStatus,
@@ -124,6 +125,26 @@ class StoreReading:
         ):
             found[cell_id] = (*found.get(cell_id, ()), str(kernel))
         return found
+
+    def proofs(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Hooks' counters in the quality records' receipts: cell → counter → counts.
+
+        Returns
+        -------
+        dict
+            For each of :data:`harness.schema.receipts.PROOFS` (due, proven, there): requests that
+            needed the counter, those of them that have it, and all that have it.
+        """
+        parts = []
+        for name in PROOFS:
+            due = f"coalesce(json_extract(receipt, '$.details.proof') LIKE '%{name}%', 0)"
+            there = f"coalesce(json_extract(receipt, '$.counters.{name}') > 0, 0)"
+            parts += [f"sum({due})", f"sum({due} AND {there})", f"sum({there})"]
+        rows = self._db.execute(f"SELECT cell_id, {', '.join(parts)} FROM quality GROUP BY cell_id")
+        return {
+            cell_id: {name: tuple(counts[3 * i : 3 * i + 3]) for i, name in enumerate(PROOFS)}
+            for cell_id, *counts in rows
+        }
 
     def mean_details(self, cell_ids: Sequence[str], *names: str) -> dict[str, float | None]:
         """Means of receipts' details over the quality records of cells; None where none has it."""

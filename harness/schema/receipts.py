@@ -59,6 +59,10 @@ class Cost:
     flops_share: float | None = None
 
 
+POSITIONS, ROWS = PROOFS = ("positions_applied", "rows_captured")
+"""Counters that prove a hook: steps in which the target's positions were written, and query rows
+that the speculator kept."""
+
 REFERENCE_KERNEL = "reference kernel"
 """Code that shows what a method computes, not how fast: reports mark its TTFT."""
 
@@ -83,7 +87,7 @@ class Receipt:
     details
         Method-specific facts (windows, look-ahead tokens …), JSON-ready. ``kernel`` names what
         computed a method's attention; with :data:`REFERENCE_KERNEL` its seconds are not the
-        method's own.
+        method's own. ``proof`` lists the counters (:data:`PROOFS`) that were due of the request.
     """
 
     method: str

@@ -9,159 +9,16 @@ is finite or None.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    computed_field,
-    model_serializer,
-)
+from pydantic import Field, computed_field
 
+from harness.schema.estimates import Delta, Estimate, Number, Part, Seconds, SpeedUp, Variance
 from harness.schema.receipts import QUIET_STATUSES, REFERENCE_KERNEL
 
 
-def _finite(value: Any) -> Any:
-    """None for what JSON cannot say: a ratio of zero seconds is no figure."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-Number = Annotated[float | None, BeforeValidator(_finite)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Interval(_Part):
-    """A figure with its 95 % interval.
-
-    Attributes
-    ----------
-    low, high
-        Ends of the interval; None where there is none, with ``reason``.
-    reason
-        Why the figure or an end is missing; not printed where nothing is.
-    """
-
-    low: Number = None
-    high: Number = None
-    reason: str | None = None
-
-    @property
-    def value(self) -> float | None:
-        """The point."""
-        raise NotImplementedError
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The interval, or None where there is none."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
-    @model_serializer(mode="wrap")
-    def _reason_where_there_is_one(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        out: dict[str, Any] = handler(self)
-        if self.reason is None:
-            del out["reason"]
-        return out
-
-
-class Estimate(Interval):
-    """A mean score in [0, 1]."""
-
-    mean: Number
-
-    @property
-    def value(self) -> float | None:
-        """The mean."""
-        return self.mean
-
-
-class Discordance(_Part):
-    """Items right only under the arm (``gained``) and only under full prefill (``lost``)."""
-
-    gained: int
-    lost: int
-    mid_p: Number
-
-
-class Delta(Estimate):
-    """Arm − full prefill, paired by example.
-
-    Attributes
-    ----------
-    n, clusters
-        Pairs, and independent clusters among them.
-    p, p_holm
-        Two-sided p of "no difference", raw and after Holm over the run's task rows.
-    mcnemar
-        Descriptive; only where every cluster holds one right-or-wrong item.
-    """
-
-    n: int
-    clusters: int
-    p: Number = None
-    p_holm: Number = None
-    mcnemar: Discordance | None = None
-
-
-class SpeedUp(Interval):
-    """Seconds of full prefill over seconds of the arm, at one length.
-
-    Attributes
-    ----------
-    ratio, low, high
-        exp of the Hodges–Lehmann estimate of −r and its interval; above 1 the arm is faster.
-        All None where an order effect makes the measurement invalid, with ``reason``.
-    blocks
-        Complete blocks behind it.
-    order_effect, order_p
-        Mean r of ABBA blocks minus BAAB's, in log units, with Welch's p.
-    lag1
-        Lag-1 autocorrelation of r in time order.
-    """
-
-    ratio: Number
-    blocks: int
-    order_effect: Number = None
-    order_p: Number = None
-    lag1: Number = None
-
-    @property
-    def value(self) -> float | None:
-        """The ratio."""
-        return self.ratio
-
-
-class Seconds(_Part):
-    """Seconds of single requests (batch 1).
-
-    Attributes
-    ----------
-    median
-        None where none was timed.
-    kernel
-        What computed the attention behind them, where the method names it.
-    """
-
-    median: Number = None
-    requests: int = 0
-    kernel: str | None = None
-
-
-class Variance(_Part):
-    """Variance of single scores between items, and between repetitions of one item."""
-
-    items: Number
-    seeds: Number
-
-
-class Without(_Part):
+class Without(Part):
     """A pooled row's figures without some of its tasks; they stand beside, never in its place."""
 
     left_out: tuple[str, ...]
@@ -170,7 +27,7 @@ class Without(_Part):
     delta: Delta | None = None
 
 
-class Row(_Part):
+class Row(Part):
     """One arm at one task and length, one of its data seeds, or its pool over a group's tasks.
 
     Attributes
@@ -198,6 +55,11 @@ class Row(_Part):
         not varied.
     status
         Receipts by status, over the quality records, most frequent first.
+    ttft_s, tpot_s, e2e_s
+        Time to first token, time per output token after it, and end to end: from the prompt's
+        arrival to the last of ``timed_tokens`` tokens (mean), ttft + tpot × (tokens − 1).
+    ttft_speedup, tpot_speedup, e2e_speedup
+        Paired with full prefill; None without blocks. ``…_by_length`` has them by length band.
     stages_s
         Mean seconds of the time to first token by stage (means, so that they add up).
     cells
@@ -232,6 +94,13 @@ class Row(_Part):
     ttft_s: Seconds = Seconds()
     ttft_speedup: SpeedUp | None = None
     ttft_by_length: Mapping[str, SpeedUp] = Field(default_factory=dict)
+    tpot_s: Seconds = Seconds()
+    tpot_speedup: SpeedUp | None = None
+    tpot_by_length: Mapping[str, SpeedUp] = Field(default_factory=dict)
+    e2e_s: Seconds = Seconds()
+    e2e_speedup: SpeedUp | None = None
+    e2e_by_length: Mapping[str, SpeedUp] = Field(default_factory=dict)
+    timed_tokens: Number = None
     stages_s: Mapping[str, Number] = Field(default_factory=dict)
     status: Mapping[str, int] = Field(default_factory=dict)
     level: Literal["group", "task", "seed"]
@@ -276,7 +145,7 @@ class Row(_Part):
         return {name: n for name, n in self.status.items() if name not in QUIET_STATUSES and n}
 
 
-class MeanWithout(_Part):
+class MeanWithout(Part):
     """A mean without some of its tasks; it stands beside the mean, never in its place."""
 
     left_out: tuple[str, ...]
@@ -288,7 +157,7 @@ OVERALL = "overall"
 """``category`` of a mean over a whole benchmark."""
 
 
-class CategoryMean(_Part):
+class CategoryMean(Part):
     """Mean of one arm over a category's tasks at one length, or over a benchmark's.
 
     It has no interval: a benchmark's tasks are its authors' choice, not a sample of anything.
@@ -341,7 +210,7 @@ class CategoryMean(_Part):
         return self.category == OVERALL
 
 
-class RunSummary(_Part):
+class RunSummary(Part):
     """A run's rows, pooled group rows first, then task by task, arms in the plan's order."""
 
     run: str

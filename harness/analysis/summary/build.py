@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.analysis.floor import is_floor
-from harness.analysis.stats.estimate import Estimate
 from harness.analysis.stats.holm import holm
 from harness.analysis.summary import notes
 from harness.analysis.summary.categories import category_means
 from harness.analysis.summary.cells import PooledCell, pooled_cells
 from harness.analysis.summary.counting import is_counting
-from harness.analysis.summary.quality import Comparison, QualityEstimates, printed
+from harness.analysis.summary.quality import QualityEstimates, printed
+from harness.analysis.summary.row import Figures, RowMaker, counts
 from harness.analysis.summary.scores import RunScores, Scores, concatenate
-from harness.analysis.summary.timing import RunTiming, by_length, headline, stages
-from harness.schema.receipts import BudgetKind
-from harness.schema.records import CellRecord
-from harness.schema.rows import Row, RunSummary, Seconds, Variance, Without
+from harness.analysis.summary.timing import RunTiming
+from harness.schema.rows import Row, RunSummary, Without
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,30 +58,12 @@ def summarize(store: Store, *, bca_seed: int | None = None) -> RunSummary:
 
 
 @dataclass(frozen=True)
-class _Figures:
-    """What a row says about quality."""
-
-    scores: Scores
-    score: Estimate
-    delta: Comparison | None
-    floor: bool
-    notes: Sequence[str | None] = ()
-
-    @property
-    def undecided(self) -> str | None:
-        """Why nothing can be concluded; nothing can at the floor, whatever the interval."""
-        if self.floor or self.delta is None:
-            return None
-        return notes.conclusion(self.delta.estimate)
-
-
-@dataclass(frozen=True)
 class _Task:
     """One arm at one task and length, with what its row is made of."""
 
     cell: PooledCell
     reference: Scores | None
-    figures: _Figures
+    figures: Figures
     p_holm: float | None = None
 
     @property
@@ -101,8 +81,7 @@ class _Builder:
         self.quality = QualityEstimates(self.scores, bca_seed)
         self.timing = RunTiming(store)
         self.all_cells = store.cells()
-        asked = store.run().config.get("method_seed", ())
-        self.seeds_asked = isinstance(asked, (list, tuple)) and len(asked) > 1
+        self.row = RowMaker(store, self.scores, self.timing, self.all_cells)
         self.by_id = {cell.cell_id: cell for cell in self.all_cells}
         examples = self.scores.examples
         self.expected = Counter(
@@ -134,7 +113,7 @@ class _Builder:
         why = None
         if cell.stopped is not None:
             why = cell.stopped.reason or str(cell.stopped.status)
-        figures = _Figures(
+        figures = Figures(
             scores,
             self.quality.score(scores, why),
             None if reference is None else self.quality.delta(scores, reference, why),
@@ -145,11 +124,11 @@ class _Builder:
 
     def _task_row(self, task: _Task, level: str) -> Row:
         cells = task.cell.cells
-        return self._row(
+        return self.row.make(
             cells,
             task.figures,
             task.p_holm,
-            after=self._accepted(cells),
+            after=self.row.accepted(cells),
             level=level,
             arm=task.cell.arm,
             task=task.cell.task,
@@ -163,7 +142,7 @@ class _Builder:
         return notes.incomplete(cell, len(self.scores.records(cell.cells)), due)
 
     def _not_active(self, cell: PooledCell) -> str | None:
-        return notes.not_active(_counts(self.timing.requests(cell.cells, ())["status"]))
+        return notes.not_active(counts(self.timing.requests(cell.cells, ())["status"]))
 
     # -- groups ----------------------------------------------------------------------------
 
@@ -192,7 +171,7 @@ class _Builder:
         figures = self._pooled(tasks, lacking)
         said = (lacking, notes.floors_in_pool(floors, len(tasks)))
         able = tasks if lacking is None else ()
-        return self._row(
+        return self.row.make(
             cells,
             replace(figures, notes=said),
             None,
@@ -207,7 +186,7 @@ class _Builder:
             without_counting=self._without(able, lambda t: t.counting),
         )
 
-    def _pooled(self, tasks: Sequence[_Task], lacking: str | None = None) -> _Figures:
+    def _pooled(self, tasks: Sequence[_Task], lacking: str | None = None) -> Figures:
         """Figures over the examples of some tasks, each example weighing alike."""
         scores = concatenate([t.figures.scores for t in tasks])
         references = [t.reference for t in tasks if t.reference is not None]
@@ -215,7 +194,7 @@ class _Builder:
         if len(references) == len(tasks):
             delta = self.quality.delta(scores, concatenate(references), lacking)
         floor = all(t.figures.floor for t in tasks)
-        return _Figures(scores, self.quality.score(scores, lacking), delta, floor)
+        return Figures(scores, self.quality.score(scores, lacking), delta, floor)
 
     def _without(self, tasks: Sequence[_Task], drop: Callable[[_Task], bool]) -> Without | None:
         """Figures without some of the tasks; None where there are none of them, or no others."""
@@ -230,83 +209,6 @@ class _Builder:
             delta=None if found.delta is None else found.delta.printed(),
         )
 
-    # -- parts of a row --------------------------------------------------------------------
-
-    def _row(
-        self,
-        cells: Sequence[CellRecord],
-        figures: _Figures,
-        p_holm: float | None,
-        after: str | None = None,
-        **place: Any,
-    ) -> Row:
-        """Make a row; ``place`` holds its level, arm, task and what only its kind has."""
-        first, records = cells[0], self.scores.records(cells)
-        scores, split = figures.scores, figures.scores.variance
-        seeds = tuple(dict.fromkeys(c.seed for c in cells))
-        said = (*figures.notes, figures.undecided, after)
-        row = Row(
-            base=first.base,
-            series=first.series,
-            method=first.method,
-            engine=first.engine,
-            dtype=first.dtype,
-            group=first.group,
-            metric=first.metric,
-            seed=seeds[0] if len(seeds) == 1 else None,
-            seeds=seeds,
-            look_ahead=first.look_ahead,
-            keep_requested=first.keep,
-            keep_achieved=None if records.empty else _mean_of(records["keep_achieved"]),
-            budget_kind=first.budget_kind,
-            improves_ttft=first.improves_ttft,
-            n=len(scores.codes),
-            clusters=figures.score.clusters,
-            score=printed(figures.score),
-            delta=None if figures.delta is None else figures.delta.printed(p_holm),
-            floor=figures.floor,
-            undecided=figures.undecided is not None,
-            deterministic=self._deterministic(cells, scores),
-            variance=None if split is None else Variance(items=split.items, seeds=split.seeds),
-            evidence_kept=None if records.empty else _mean_of(records["evidence_kept"]),
-            status={} if records.empty else _counts(records["status"]),
-            cells=tuple(c.cell_id for c in cells),
-            note="; ".join(note for note in said if note) or None,
-            **self._timed(cells, place["length"]),
-            **place,
-        )
-        return row.model_copy(update={"remarks": notes.remarks(row)})
-
-    def _deterministic(self, cells: Sequence[CellRecord], scores: Scores) -> bool | None:
-        """Whether seeds were varied and nothing changed; a method without chance runs once."""
-        if self.seeds_asked and all(c.identity.get("method_seed", 0) is None for c in cells):
-            return True
-        return None if scores.variance is None else scores.variance.deterministic
-
-    def _accepted(self, cells: Sequence[CellRecord]) -> str | None:
-        """What a verifier accepted, of a method whose budget follows from that."""
-        if cells[0].budget_kind != BudgetKind.ADAPTIVE:
-            return None
-        names = ("acceptance_rate", "mean_cosine", "shuffled_cosine")
-        means = self.store.mean_details([cell.cell_id for cell in cells], *names)
-        return notes.accepted(*(means[name] for name in names))
-
-    def _timed(self, cells: Sequence[CellRecord], length: int | None) -> dict[str, Any]:
-        """What a row says about time."""
-        requests = self.timing.requests(cells, self.all_cells)
-        lengths = by_length(self.timing.blocks_of(cells), length)
-        seconds = requests["ttft_s"].astype(float)
-        return {
-            "ttft_s": Seconds(
-                median=float(seconds.median()) if len(seconds) else None,
-                requests=len(seconds),
-                kernel=self.timing.kernel(cells),
-            ),
-            "ttft_speedup": headline(lengths),
-            "ttft_by_length": lengths,
-            "stages_s": stages(requests),
-        }
-
 
 def _with_holm(tasks: Sequence[_Task]) -> list[_Task]:
     """Adjust the task rows' p-values over the run; floor rows are no part of the family."""
@@ -314,16 +216,6 @@ def _with_holm(tasks: Sequence[_Task]) -> list[_Task]:
         None if t.figures.floor or t.figures.delta is None else t.figures.delta.p for t in tasks
     ]
     return [replace(task, p_holm=p) for task, p in zip(tasks, holm(family), strict=True)]
-
-
-def _mean_of(column: pd.Series) -> float | None:
-    values = column.dropna().astype(float)
-    return float(values.mean()) if len(values) else None
-
-
-def _counts(column: pd.Series) -> dict[str, int]:
-    counted = Counter(column.tolist())
-    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _lengths(examples: pd.DataFrame) -> list[int | None]:

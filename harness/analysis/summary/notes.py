@@ -65,7 +65,7 @@ def accepted(rate: float | None, cosine: float | None, shuffled: float | None) -
 
 def no_result(tasks: Sequence[str]) -> str | None:
     """Say why an arm has no pooled score: an average over other tasks would be another figure."""
-    return f"no result on {', '.join(tasks)}" if tasks else None
+    return f"no result on {some(tasks)}" if tasks else None
 
 
 def floors_in_pool(floors: Sequence[str], tasks: int) -> str | None:
@@ -74,6 +74,13 @@ def floors_in_pool(floors: Sequence[str], tasks: int) -> str | None:
         return None
     noun = "floor task" if len(floors) == 1 else "floor tasks"
     return f"{len(floors)} {noun} among the {tasks}: {', '.join(floors)}"
+
+
+def some(names: Sequence[str]) -> str:
+    """List names, long lists shortened to two and a number."""
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def no_score(reason: str | None, examples: Sequence[str], values: Floats) -> str:
@@ -94,6 +101,11 @@ def remarks(row: Row) -> tuple[str, ...]:
         # "too few to conclude: <reason>" has said it already.
         if reason and not any(reason in text for text in found):
             found.append(reason)
+    # Where TTFT has its interval the others have theirs, unless something is wrong with them.
+    for name, measured in (("TPOT", row.tpot_speedup), ("end to end", row.e2e_speedup)):
+        known = row.ttft_speedup is not None and row.ttft_speedup.bounds
+        if known and measured is not None and not measured.bounds:
+            found.append(f"{name}: {measured.reason}")
     if row.floor:
         found.append(FLOOR_REMARK)
     if row.has_reference_kernel:

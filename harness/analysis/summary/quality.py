@@ -13,7 +13,7 @@ from harness.analysis.stats.mcnemar import McNemar, mcnemar
 from harness.analysis.stats.rates import mean_score
 from harness.analysis.summary.notes import no_score
 from harness.analysis.summary.scores import RunScores, Scores, pair
-from harness.schema import rows
+from harness.schema import estimates
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Comparison:
     mcnemar: McNemar | None = None
     shown: Estimate | None = None
 
-    def printed(self, p_holm: float | None = None) -> rows.Delta:
+    def printed(self, p_holm: float | None = None) -> estimates.Delta:
         """Return what a row prints of it."""
         counts, found = self.mcnemar, self.shown or self.estimate
-        return rows.Delta(
+        return estimates.Delta(
             mean=found.mean,
             low=found.low,
             high=found.high,
@@ -51,13 +51,13 @@ class Comparison:
             p_holm=p_holm,
             mcnemar=None
             if counts is None
-            else rows.Discordance(gained=counts.gained, lost=counts.lost, mid_p=counts.mid_p),
+            else estimates.Discordance(gained=counts.gained, lost=counts.lost, mid_p=counts.mid_p),
         )
 
 
-def printed(found: Estimate) -> rows.Estimate:
+def printed(found: Estimate) -> estimates.Estimate:
     """Return what a row prints of a mean."""
-    return rows.Estimate(mean=found.mean, low=found.low, high=found.high, reason=found.reason)
+    return estimates.Estimate(mean=found.mean, low=found.low, high=found.high, reason=found.reason)
 
 
 class QualityEstimates:

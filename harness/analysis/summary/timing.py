@@ -1,4 +1,8 @@
-"""Latency records as blocks, and what they say about an arm: medians, stages, speed-up."""
+"""Latency records as blocks, and what they say about an arm: medians, stages, speed-ups.
+
+Three measures of a request, by one protocol and one estimator: the time to first token, the time
+per output token after it, and end to end, from the prompt's arrival to the last token timed.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.stats.latency import Shift, hodges_lehmann, lag1, order_effect
+from harness.schema.estimates import SpeedUp
 from harness.schema.records import STAGES, CellRecord
-from harness.schema.rows import SpeedUp
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from harness.run.store import Store
+
+MEASURES = {"ttft": "TTFT", "tpot": "time per output token", "e2e": "time end to end"}
+"""Measure → its name in sentences; ``<measure>_s`` is its column of seconds."""
 
 _BLOCK = ["cell_id", "session", "block", "example_id"]
 
@@ -24,10 +31,10 @@ class RunTiming:
     """Latency records of a store; read once."""
 
     def __init__(self, store: Store) -> None:
-        self.frame = store.latency_frame()
-        self.blocks = blocks(self.frame)
+        self.frame = _with_end_to_end(store.latency_frame())
         self._rows = _positions(self.frame)
-        self._block_rows = _positions(self.blocks)
+        self._blocks = {measure: blocks(self.frame, measure) for measure in MEASURES}
+        self._block_rows = {measure: _positions(found) for measure, found in self._blocks.items()}
         self._kernels = store.kernels()
         self._is_arm = (self.frame["role"] == "arm").to_numpy(bool)
 
@@ -45,17 +52,24 @@ class RunTiming:
         names = {name for cell in cells for name in self._kernels.get(cell.cell_id, ())}
         return ", ".join(sorted(names)) or None
 
-    def blocks_of(self, cells: Sequence[CellRecord]) -> pd.DataFrame:
+    def blocks_of(self, cells: Sequence[CellRecord], measure: str = "ttft") -> pd.DataFrame:
         """Complete blocks of an arm's cells, one a prompt, in time order.
 
         Repetitions under other selector seeds time the same prompt: they are averaged first.
         """
-        mine = self.blocks.iloc[np.sort(_pick(self._block_rows, cells))]
+        mine = self._blocks[measure].iloc[np.sort(_pick(self._block_rows[measure], cells))]
         if len(mine) == mine["example_id"].nunique():
             return mine
         logs = {name: (name, "mean") for name in ("r", "arm_log", "reference_log")}
         rest = {name: (name, "first") for name in mine.columns if name not in (*logs, "example_id")}
         return mine.groupby("example_id", sort=False).agg(**rest, **logs).reset_index()
+
+
+def _with_end_to_end(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add ``e2e_s``: the first token's time and that of each token after it."""
+    later = frame["tokens"].astype(float) - 1
+    after = (frame["tpot_s"].astype(float) * later).where(later > 0, 0.0)
+    return frame.assign(e2e_s=frame["ttft_s"].astype(float) + after)
 
 
 def _positions(frame: pd.DataFrame) -> dict[str, npt.NDArray[np.intp]]:
@@ -71,8 +85,11 @@ def _pick(
     return np.concatenate([np.array([], np.intp), *parts])
 
 
-def blocks(frame: pd.DataFrame) -> pd.DataFrame:
+def blocks(frame: pd.DataFrame, measure: str = "ttft") -> pd.DataFrame:
     """Turn timed requests into blocks with their r; incomplete blocks are left out.
+
+    A block in which a request has no such time (one token only has no time per later token) is
+    incomplete.
 
     Returns
     -------
@@ -80,7 +97,7 @@ def blocks(frame: pd.DataFrame) -> pd.DataFrame:
         Columns ``cell_id, session, block, example_id, order, original_length, r, reference_log,
         arm_log``; the logs are means of log seconds.
     """
-    frame = frame.assign(log=np.log(frame["ttft_s"].astype(float)))
+    frame = frame.assign(log=np.log(frame[f"{measure}_s"].astype(float)))
     by_role = frame.groupby([*_BLOCK, "order", "role"], sort=False).agg(
         log=("log", "mean"), count=("log", "count"), original_length=("original_length", "first")
     )
@@ -98,7 +115,7 @@ def blocks(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def speed_up(table: pd.DataFrame) -> SpeedUp:
+def speed_up(table: pd.DataFrame, measure: str = "ttft") -> SpeedUp:
     """Estimate the speed-up from the blocks of one length."""
     r = table["r"].to_numpy(float)
     order = order_effect(
@@ -111,9 +128,8 @@ def speed_up(table: pd.DataFrame) -> SpeedUp:
         "lag1": lag1(r),
     }
     if order.too_large and order.effect is not None:
-        reason = (
-            f"invalid: TTFT depends on who goes first (order effect {np.expm1(order.effect):+.0%})"
-        )
+        size = f"{np.expm1(order.effect):+.0%}"
+        reason = f"invalid: {MEASURES[measure]} depends on who goes first (order effect {size})"
         return SpeedUp(ratio=None, reason=reason, **facts)
     shift = hodges_lehmann(r)
     ratio, low, high = _as_speed_up(shift)
@@ -144,20 +160,26 @@ def bands(table: pd.DataFrame, length: int | None) -> dict[str, pd.DataFrame]:
     }
 
 
-def by_length(table: pd.DataFrame, length: int | None) -> dict[str, SpeedUp]:
+def by_length(table: pd.DataFrame, length: int | None, measure: str = "ttft") -> dict[str, SpeedUp]:
     """Speed-ups by length."""
-    return {name: speed_up(part) for name, part in bands(table, length).items()}
+    return {name: speed_up(part, measure) for name, part in bands(table, length).items()}
 
 
-def headline(found: dict[str, SpeedUp]) -> SpeedUp | None:
+def headline(found: dict[str, SpeedUp], measure: str = "ttft") -> SpeedUp | None:
     """The one speed-up of a row: that of its only length, else None with the reason."""
     if not found:
         return None
     if len(found) == 1:
         return next(iter(found.values()))
     count = sum(band.blocks for band in found.values())
-    reason = f"prompts of {len(found)} length bands are not pooled: see ttft_by_length"
+    reason = f"prompts of {len(found)} length bands are not pooled: see {measure}_by_length"
     return SpeedUp(ratio=None, blocks=count, reason=reason)
+
+
+def median(requests: pd.DataFrame, measure: str) -> float | None:
+    """Median seconds of timed requests; None where none has such a time."""
+    seconds = requests[f"{measure}_s"].astype(float).dropna()
+    return float(seconds.median()) if len(seconds) else None
 
 
 def stages(requests: pd.DataFrame) -> dict[str, float | None]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from harness.report import formats
 from harness.report.figures.style import LIGHT, DataTable, Figure, drawing, new_canvas, to_svg
+from harness.schema.estimates import SpeedUp
 from harness.schema.receipts import REFERENCE_KERNEL
 from harness.schema.records import STAGES
-from harness.schema.rows import Row, SpeedUp
+from harness.schema.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.report import formats
 from harness.report.source import Report
 from harness.schema.rows import OVERALL, CategoryMean, Row
 
@@ -61,25 +60,3 @@ def _all_count(rows: Sequence[Row]) -> bool:
 def _title(category: str) -> str:
     words = category.replace("_", " ").replace(" qa", " QA")
     return words[:1].upper() + words[1:]
-
-
-BAND_HEADERS = ("task", "arm", "prompt tokens", "TTFT speed-up", "95 % interval or reason")
-
-
-def band_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Speed-ups by length band, for tasks whose prompts have lengths of their own.
-
-    Lengths are never pooled, so such a row has no single speed-up.
-    """
-    return [
-        (
-            formats.task_label(row),
-            formats.arm_label(row),
-            band,
-            formats.ratio(found),
-            formats.interval(found, digits=2) or found.reason or formats.DASH,
-        )
-        for row in rows
-        if row.length is None and row.level == "task"
-        for band, found in row.ttft_by_length.items()
-    ]

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.report import formats
 from harness.report.source import Report, RunView
-from harness.schema.receipts import QUIET_STATUSES
+from harness.schema.receipts import PROOFS, QUIET_STATUSES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How many requests show that a hook really ran, of those that needed it.
+
+    Attributes
+    ----------
+    due, proven
+        Requests that needed the counter, and those of them that have it.
+    there
+        All that have it: early stores do not say which needed it.
+    """
+
+    due: int
+    proven: int
+    there: int
+
+    @property
+    def text(self) -> str:
+        """``18 of 18``; a dash where nothing was due."""
+        if self.due:
+            return f"{self.proven} of {self.due}"
+        return f"{self.there}, due is not recorded" if self.there else formats.DASH
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +57,13 @@ class ReceiptRow:
     kv_tokens: float | None
     flops_share: float | None
     evidence_kept: float | None
+    proofs: tuple[Proof, ...]
 
     @property
     def silent(self) -> bool:
-        """Whether any prompt did not run as its arm says."""
-        return any(name not in QUIET_STATUSES for name in self.status)
+        """Whether any prompt did not run as its arm says, or left no proof that it did."""
+        unproven = any(proof.proven < proof.due for proof in self.proofs)
+        return unproven or any(name not in QUIET_STATUSES for name in self.status)
 
 
 MAX_REASONS = 5
@@ -50,12 +77,16 @@ def receipt_rows(report: Report) -> list[ReceiptRow]:
 def _of_run(run: RunView) -> list[ReceiptRow]:
     arms = {cell.cell_id: cell.arm for cell in run.cells}
     first = {cell.arm: cell for cell in reversed(run.cells)}
+    counted = run.store.proofs()
     groups = dict(tuple(run.quality.groupby(run.quality["cell_id"].map(arms), sort=False)))
     found = []
     for arm in dict.fromkeys(arms.values()):
         if arm not in groups:
             continue
         frame, cell = groups[arm], first[arm]
+        counts = [
+            counted[cell_id] for cell_id, name in arms.items() if name == arm and cell_id in counted
+        ]
         found.append(
             ReceiptRow(
                 arm=arm,
@@ -70,9 +101,16 @@ def _of_run(run: RunView) -> list[ReceiptRow]:
                 kv_tokens=_mean(frame["kv_tokens"]),
                 flops_share=_mean(frame["flops_share"]),
                 evidence_kept=_mean(frame["evidence_kept"]),
+                proofs=tuple(_proof([part[name] for part in counts]) for name in PROOFS),
             )
         )
     return found
+
+
+def _proof(cells: Sequence[tuple[int, ...]]) -> Proof:
+    """Add up an arm's cells."""
+    due, proven, there = map(sum, zip(*cells, strict=True))
+    return Proof(due, proven, there)
 
 
 def _mean(column: pd.Series) -> float | None:

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from importlib import import_module
 
 import pytest
+from synthetic import Arm, build_store
 
 from harness.report.figures import FIGURES
 from harness.report.figures.pareto import front
@@ -179,6 +180,25 @@ def test_budget_kinds_never_share_a_panel(entry):
     found, note = panels(rows, lambda row: True, by_budget=True)
     assert [[row.arm for row in panel.rows] for panel in found] == [["full", "a"], ["full", "b"]]
     assert note == ""
+
+
+def test_arms_of_like_names_are_curves_of_their_own(tmp_path):
+    """A number in a user's name is no keep rate: two arms stay two curves, in every figure."""
+    arms = [
+        Arm(f"{name}-k{keep:g}-lah{depth}", keep=keep / 100, look_ahead=depth, given=name)
+        for name in ("my-k2-arm", "my-k4-arm")
+        for keep in (10, 30)
+        for depth in (1, 8)
+    ]
+    with open_report([str(build_store(tmp_path / "run", arms=arms))]) as report:
+        drawn = {key: import_module(name).draw(report) for key, name in FIGURES.items()}
+    for name in ("my-k2-arm-lah1", "my-k2-arm-lah8", "my-k4-arm-lah1", "my-k4-arm-lah8"):
+        assert f">{name}</text>" in drawn["quality-keep"].svg
+        assert any(row[0] == name for row in drawn["depth"].data.rows)
+    curves = {row[1].rpartition(" · ")[2] for row in drawn["look-ahead"].data.rows}
+    assert curves == {
+        f"{name} at keep {keep}" for name in ("my-k2-arm", "my-k4-arm") for keep in (0.1, 0.3)
+    }
 
 
 def test_left_out_panels_are_counted(entry):

@@ -13,7 +13,8 @@ from harness.errors import ConfigError, HarnessError, StoreError
 from harness.report.columns import COLUMNS
 from harness.report.formats import number, signed, visible
 from harness.report.markdown import escape
-from harness.report.pages.categories import band_rows, sections
+from harness.report.pages.categories import sections
+from harness.report.pages.times import band_rows
 from harness.report.render import render, write_text
 from harness.report.source import open_report
 from harness.report.tables import cell
@@ -62,8 +63,10 @@ def test_markdown_has_finding_table_and_remarks(sweep):
         len(line.replace(r"\|", "").split("|")) for line in text.splitlines() if "| n |" in line
     }
     assert widths == {11}
-    table = [line for line in text.splitlines() if line.startswith("| ruler_niah_single_1 @")]
-    assert len(table) == 2 * 7  # two lengths, seven arms
+    results, _, times = text.partition("### Time of a request")
+    for part in (results, times):
+        table = [line for line in part.splitlines() if line.startswith("| ruler_niah_single_1 @")]
+        assert len(table) == 2 * 7  # two lengths, seven arms
     assert "skipped_min_tokens" in text.split("| task |")[0]  # the notice stands on top
 
 

@@ -23,6 +23,7 @@ from harness.run.store import Store
 from harness.run.store_files import FILE_NAME
 from harness.run.work import Outstanding
 from harness.schema.prompts import PreparedPrompt
+from harness.schema.receipts import PROOFS
 from harness.schema.records import CellStatus
 
 CONFIG = RunConfig(
@@ -76,6 +77,22 @@ def test_selection_decides_what_the_engine_reads(plan: Plan, tmp_path: Path) -> 
         assert all(record.evidence_kept for record in store.quality())
         kept = {round(record.receipt.keep_achieved or 0, 1) for record in store.quality()}
     assert kept == {0.1, 0.3, 1.0}
+
+
+def test_receipts_say_which_proof_was_due(plan: Plan, tmp_path: Path) -> None:
+    """Sparse requests of both protocols name the counters they needed, and have them."""
+    run(plan, tmp_path)
+    with Store.open(tmp_path) as store:
+        receipts = [record.receipt for record in (*store.quality(), *store.latency())]
+        counted = store.proofs()
+        cells = {cell.cell_id: cell for cell in store.cells()}
+    for receipt in receipts:
+        sparse = receipt.method == "specprefill"
+        assert receipt.details.get("proof") == (list(PROOFS) if sparse else None)
+        assert all(receipt.counters[name] > 0 for name in receipt.details.get("proof", ()))
+    for cell_id, counts in counted.items():
+        due = 0 if cells[cell_id].method == "full" else 5
+        assert counts["positions_applied"][:2] == counts["rows_captured"][:2] == (due, due)
 
 
 def test_stages_add_up_to_ttft(plan: Plan, tmp_path: Path) -> None:

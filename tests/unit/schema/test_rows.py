@@ -10,9 +10,10 @@ from synthetic import Arm, Task, build_store
 
 from harness.analysis.summary import summarize
 from harness.run.store import Store
+from harness.schema.estimates import Estimate, Seconds, SpeedUp
 from harness.schema.receipts import Status
 from harness.schema.records import CellStatus
-from harness.schema.rows import Estimate, RunSummary, Seconds, SpeedUp
+from harness.schema.rows import RunSummary
 
 GOLDEN: dict[str, list[str]] = json.loads(
     Path(__file__).with_name("summary_keys.json").read_text(encoding="utf-8")

@@ -11,7 +11,8 @@ from harness.analysis.summary import summarize
 from harness.analysis.summary.categories import category_means
 from harness.report.terminal import category_lines
 from harness.run.store import Store
-from harness.schema.rows import OVERALL, CategoryMean, Estimate, Row, RunSummary
+from harness.schema.estimates import Estimate
+from harness.schema.rows import OVERALL, CategoryMean, Row, RunSummary
 
 
 def summary_of(folder: Path, tasks: list[Task], right: dict[str, int]) -> RunSummary:
