@@ -33,7 +33,7 @@ from harness.schema.outside import (
     the_offer,
 )
 from harness.schema.receipts import BudgetKind
-from harness.schema.source_digest import digest_of_module
+from harness.schema.source_digest import digest_of_module, source_file
 
 GROUP = "harness.methods"
 """Entry point group: name → ``package.module:Class``."""
@@ -91,7 +91,7 @@ def origin_of(cls: type[Method]) -> str:
             return f"{package} {version(package)}"
         except PackageNotFoundError:
             continue
-    file = inspect.getsourcefile(cls)
+    file = source_file(cls.__module__)
     return f"file {file}" if file else f"module {cls.__module__}"
 
 

@@ -45,10 +45,10 @@ def digest_of_module(module: str) -> str:
     """
     names = module.split(".")
     for depth in range(1, len(names) + 1):
-        file = _file_of(".".join(names[:depth]))
+        file = source_file(".".join(names[:depth]))
         if file is not None and file.name == "__init__.py":
             return digest_of_files(file.parent.rglob("*.py"))
-    file = _file_of(module)
+    file = source_file(module)
     if file is None:
         raise ConfigError(
             f"the source of module {module!r} cannot be read, so its results could not be told "
@@ -120,8 +120,8 @@ def _targets(file: Path, own: Path, name: str, level: int) -> Iterator[Path]:
         yield from (one.resolve() for one in candidates if one.is_file())
 
 
-def _file_of(module: str) -> Path | None:
-    """A module's source file, imported or not; None where it has none."""
+def source_file(module: str) -> Path | None:
+    """Return a module's source file, imported or not; None where it has none."""
     known = sys.modules.get(module)
     try:
         name = inspect.getsourcefile(known) if known is not None else None
