@@ -84,6 +84,9 @@ _COLUMNS: tuple[Column, ...] = (
     ("timed_tokens", "Float64", lambda row: row.timed_tokens),
     *_beside("without_floor", lambda row: row.without_floor),
     *_beside("without_counting", lambda row: row.without_counting),
+    ("verdict", "string", lambda row: None if row.verdict is None else row.verdict.kind),
+    ("verdict_margin", "Float64", lambda row: None if row.verdict is None else row.verdict.margin),
+    ("verdict_needed", "Int64", lambda row: None if row.verdict is None else row.verdict.needed),
 )
 
 COLUMNS = tuple(name for name, _, _ in _COLUMNS)

@@ -14,6 +14,7 @@ from harness.report.pages.receipts import ReceiptRow, receipt_rows
 from harness.report.pages.times import BAND_HEADERS, band_rows, time_caption, time_rows
 from harness.report.pages.times import HEADERS as TIME_HEADERS
 from harness.report.source import Report
+from harness.report.verdicts import verdict_blocks
 from harness.schema.estimates import Interval
 from harness.schema.rows import CategoryMean, MeanWithout, Row, Without
 
@@ -62,6 +63,11 @@ def _lines(report: Report) -> Iterator[str]:
     if marks:
         yield ""
         yield from (f"{number}. {escape(text)}" for text, number in marks.items())
+    for title, *lines in verdict_blocks(report):
+        yield ""
+        yield escape(title)
+        yield ""
+        yield from (f"- {escape(line)}" for line in lines)
     times, bands = time_rows(report.rows), band_rows(report.rows)
     if times:
         yield ""

@@ -12,7 +12,7 @@ from harness.errors import StoreError
 from harness.run.runs import find_run
 from harness.run.store import Store
 from harness.schema.records import CellRecord, RunRecord
-from harness.schema.rows import CategoryMean, Row, RunSummary
+from harness.schema.rows import CategoryMean, RivalComparison, Row, RunSummary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,6 +104,11 @@ class Report:
     def means(self) -> list[CategoryMean]:
         """Means over tasks of every run, in order."""
         return [mean for run in self.runs for mean in run.means]
+
+    @cached_property
+    def rivals(self) -> list[RivalComparison]:
+        """Comparisons of rivals of every run, in order."""
+        return [found for run in self.runs for found in run.summary.rival_comparisons]
 
     @cached_property
     def headline_rows(self) -> list[Row]:

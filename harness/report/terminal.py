@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from harness.analysis.summary.notes import TOO_FEW, silent_notice
 from harness.report import formats
 from harness.report.pages.times import time_caption, time_rows
+from harness.report.verdicts import rival_lines, verdict_lines
 from harness.schema.estimates import Interval
 from harness.schema.rows import CategoryMean, Row, RunSummary, Without
 
@@ -50,6 +51,8 @@ def render_table(summary: RunSummary, console: Console) -> None:
     if times:
         _print_times(times, rows, console)
     for line in category_lines(summary.categories):
+        console.print(_text(line))
+    for line in (*verdict_lines(rows), *rival_lines(summary.rival_comparisons)):
         console.print(_text(line))
     console.print(_text(LEGEND, "dim"))
     for remark, number in marks.items():

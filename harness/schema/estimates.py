@@ -6,7 +6,7 @@ Missing is None with a reason, and every number is finite or None.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -102,6 +102,35 @@ class Delta(Estimate):
     p: Number = None
     p_holm: Number = None
     mcnemar: Discordance | None = None
+
+
+class Verdict(Part):
+    """What a comparison is called (:mod:`harness.analysis.verdict`).
+
+    Attributes
+    ----------
+    kind
+        Of an arm against full prefill: ``improved``, ``non_inferior`` (a loss of the margin is
+        excluded), ``worse``, ``undecided``, or ``floor``. Between rivals: ``better``, ``worse``,
+        ``equivalent`` or ``undecided``.
+    margin
+        Loss, or difference between rivals, that is tolerated.
+    needed
+        Examples that would tell, of an undecided one; None where nothing says.
+    detail
+        One clause: why.
+    """
+
+    kind: Literal["improved", "non_inferior", "worse", "undecided", "floor", "better", "equivalent"]
+    margin: float
+    needed: int | None = None
+    detail: str
+
+    @property
+    def words(self) -> str:
+        """As tables say it: ``undecided (about 240 examples would tell)``."""
+        name = self.kind.replace("_", "-")
+        return name if self.needed is None else f"{name} (about {self.needed} examples would tell)"
 
 
 class SpeedUp(Interval):

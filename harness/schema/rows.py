@@ -14,7 +14,16 @@ from typing import Any, Literal
 
 from pydantic import Field, computed_field
 
-from harness.schema.estimates import Delta, Estimate, Number, Part, Seconds, SpeedUp, Variance
+from harness.schema.estimates import (
+    Delta,
+    Estimate,
+    Number,
+    Part,
+    Seconds,
+    SpeedUp,
+    Variance,
+    Verdict,
+)
 from harness.schema.receipts import QUIET_STATUSES, REFERENCE_KERNEL
 
 
@@ -50,6 +59,8 @@ class Row(Part):
         none, or nothing else.
     undecided
         The data are too few to tell no change from a loss of the margin; ``note`` says why.
+    verdict
+        What the comparison with full prefill is called; None where there is none.
     deterministic
         True where selector or sampling seeds were varied and nothing changed; None where they were
         not varied.
@@ -115,6 +126,7 @@ class Row(Part):
     floor: bool = False
     counting: bool = False
     undecided: bool = False
+    verdict: Verdict | None = None
     deterministic: bool | None = None
     variance: Variance | None = None
     evidence_kept: Number = None
@@ -210,6 +222,27 @@ class CategoryMean(Part):
         return self.category == OVERALL
 
 
+class RivalComparison(Part):
+    """Two pruning arms at one keep rate, paired by example: ``arm`` − ``rival``.
+
+    Attributes
+    ----------
+    tasks
+        The tasks behind it, floor tasks left out; several weigh as in their benchmark's mean.
+    delta
+        With p after Holm over every comparison of rivals in the run.
+    """
+
+    group: str
+    tasks: tuple[str, ...]
+    length: int | None
+    keep: Number
+    arm: str
+    rival: str
+    delta: Delta
+    verdict: Verdict
+
+
 class RunSummary(Part):
     """A run's rows, pooled group rows first, then task by task, arms in the plan's order."""
 
@@ -217,9 +250,10 @@ class RunSummary(Part):
     path: str
     arms: tuple[Row, ...]
     categories: tuple[CategoryMean, ...] = ()
+    rival_comparisons: tuple[RivalComparison, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return ``{"run", "path", "arms": […], "categories": […]}``, as ``--json`` prints it."""
+        """Return ``{"run", "path", "arms": […], …}``, every field, as ``--json`` prints it."""
         return self.model_dump(mode="json")
 
     def dumps(self) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from harness.analysis.gate.pairing import PairedCell
 from harness.analysis.gate.verdicts import Judgement, Verdict
 from harness.analysis.stats.estimate import Estimate
 from harness.analysis.stats.holm import holm
-from harness.analysis.stats.jackknife import Floats, paired_difference
-from harness.analysis.stats.power import examples_needed, loss_shown_from, pilot_of
+from harness.analysis.stats.jackknife import paired_difference
+from harness.analysis.stats.power import examples_to_tell
 
 ALPHA = 0.05
 """Level of the test for a regression, family-wise after Holm."""
@@ -81,7 +79,7 @@ def _verdict(m: _Measured, p_holm: float | None) -> Judgement:
     if p_holm is not None and p_holm <= ALPHA:
         detail = f"a loss is shown (p = {p_holm:.2g} after Holm)"
         return replace(base, verdict=Verdict.REGRESSION, detail=detail)
-    needed = _needed(cell.differences, cell.clusters, m.margin)
+    needed = examples_to_tell(cell.differences, cell.clusters, m.margin)
     detail = f"neither a loss nor its absence within {m.margin:g} is shown" + _advice(needed)
     return replace(base, verdict=Verdict.INCONCLUSIVE, detail=detail, needed=needed)
 
@@ -95,18 +93,3 @@ def _pass_detail(m: _Measured) -> str:
 
 def _advice(needed: int | None) -> str:
     return "" if needed is None else f"; about {needed} examples would tell"
-
-
-def _needed(differences: Floats, clusters: Sequence[str], margin: float) -> int | None:
-    """Examples at which, were the change what it seems, one of the verdicts would be reached."""
-    pilot = pilot_of(differences, clusters)
-    if pilot is None:
-        return None
-    size, weight = pilot.cluster_size, pilot.weight
-    plans = [
-        # To pass, what is left between the seeming loss and the margin must be resolved.
-        examples_needed(margin + min(0.0, pilot.mean), pilot.cautious, size, weight=weight),
-        loss_shown_from(-pilot.mean, pilot.cautious, size, weight=weight),
-    ]
-    reached = [n for n in plans if n is not None]
-    return max(int(np.min(reached)), pilot.n + 1) if reached else None

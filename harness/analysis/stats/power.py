@@ -158,6 +158,24 @@ def loss_shown_from(
     return _fewest(enough, cluster_size)
 
 
+def examples_to_tell(differences: Floats, clusters: Sequence[str], margin: float) -> int | None:
+    """Examples at which, were the change what it seems, a verdict would be reached.
+
+    None with too few clusters, or where no number would do.
+    """
+    pilot = pilot_of(differences, clusters)
+    if pilot is None:
+        return None
+    size, weight = pilot.cluster_size, pilot.weight
+    plans = (
+        # To pass, what is left between the seeming loss and the margin must be resolved.
+        examples_needed(margin + min(0.0, pilot.mean), pilot.cautious, size, weight=weight),
+        loss_shown_from(-pilot.mean, pilot.cautious, size, weight=weight),
+    )
+    reached = [n for n in plans if n is not None]
+    return max(min(reached), pilot.n + 1) if reached else None
+
+
 def _weight(cluster_size: float) -> float:
     return float(pseudo_size(np.array([cluster_size]))[0])
 

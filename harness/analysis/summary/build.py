@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from harness.analysis.floor import is_floor
@@ -14,10 +15,11 @@ from harness.analysis.summary.categories import category_means
 from harness.analysis.summary.cells import PooledCell, pooled_cells
 from harness.analysis.summary.counting import is_counting
 from harness.analysis.summary.quality import QualityEstimates, printed
+from harness.analysis.summary.rivals import Side, rival_comparisons
 from harness.analysis.summary.row import Figures, RowMaker, counts
 from harness.analysis.summary.scores import RunScores, Scores, concatenate
 from harness.analysis.summary.timing import RunTiming
-from harness.schema.rows import Row, RunSummary, Without
+from harness.schema.rows import RivalComparison, Row, RunSummary, Without
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,12 +50,14 @@ def summarize(store: Store, *, bca_seed: int | None = None) -> RunSummary:
         Records that do not belong together, or scores outside [0, 1].
     """
     run = store.run()
-    rows = _Builder(store, bca_seed).rows()
+    builder = _Builder(store, bca_seed)
+    rows = builder.rows()
     return RunSummary(
         run=run.run_id,
         path=str(store.folder),
         arms=tuple(rows),
         categories=tuple(category_means(rows)),
+        rival_comparisons=tuple(builder.rivals()),
     )
 
 
@@ -88,9 +92,19 @@ class _Builder:
             zip(examples["task"], _lengths(examples), examples["seed"], strict=True)
         )
 
+    @cached_property
+    def tasks(self) -> list[_Task]:
+        """Every arm at every task and length, with p-values after Holm."""
+        return _with_holm([self._task(cell) for cell in pooled_cells(self.all_cells)])
+
+    def rivals(self) -> list[RivalComparison]:
+        """Pruning arms against each other, at the same keep rate."""
+        sides = [Side(t.cell, t.figures.scores) for t in self.tasks if not t.figures.floor]
+        return rival_comparisons(sides, self.scores)
+
     def rows(self) -> list[Row]:
         """Every row, pooled ones first."""
-        tasks = _with_holm([self._task(cell) for cell in pooled_cells(self.all_cells)])
+        tasks = self.tasks
         rows = self._group_rows(tasks)
         for task in tasks:
             rows.append(self._task_row(task, "task"))

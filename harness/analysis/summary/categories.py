@@ -22,6 +22,17 @@ Place = tuple[str, int | None]
 Figures = tuple[float | None, float | None]
 
 
+def macro_weights(group: str, categories: Sequence[str]) -> list[float]:
+    """Weights of a benchmark's tasks in its average, from each task's category; they add up to 1.
+
+    Tasks weigh alike, or categories do and the tasks inside one alike (:data:`OVER_CATEGORIES`).
+    """
+    if group not in OVER_CATEGORIES:
+        return [1 / len(categories)] * len(categories)
+    kinds = len(set(categories))
+    return [1 / (kinds * categories.count(category)) for category in categories]
+
+
 def category_means(rows: Iterable[Row]) -> list[CategoryMean]:
     """Average the task rows of each category, an arm and a length at a time, then benchmarks.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from harness.analysis import verdict
 from harness.analysis.floor import FLOOR_REMARK
 from harness.analysis.stats.estimate import Estimate
 from harness.analysis.stats.jackknife import Floats
@@ -13,7 +14,7 @@ from harness.analysis.summary.cells import PooledCell
 from harness.schema.receipts import QUIET_STATUSES, REFERENCE_KERNEL
 from harness.schema.rows import Row
 
-CONCLUDE_MARGIN = 0.05
+CONCLUDE_MARGIN = verdict.MARGIN
 """A delta concludes where its interval excludes 0, or every loss larger than this."""
 
 TOO_FEW = "too few to conclude"

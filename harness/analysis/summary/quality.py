@@ -13,6 +13,7 @@ from harness.analysis.stats.mcnemar import McNemar, mcnemar
 from harness.analysis.stats.rates import mean_score
 from harness.analysis.summary.notes import no_score
 from harness.analysis.summary.scores import RunScores, Scores, pair
+from harness.analysis.verdict import needed_for, verdict_of
 from harness.schema import estimates
 
 
@@ -30,12 +31,21 @@ class Comparison:
         Only where every cluster holds one right-or-wrong item.
     shown
         What is printed in place of ``estimate``, where another interval was asked for.
+    needed
+        Examples that would tell, where nothing is excluded yet.
     """
 
     estimate: Estimate
     p: float | None = None
     mcnemar: McNemar | None = None
     shown: Estimate | None = None
+    needed: int | None = None
+
+    def verdict(self, p_holm: float | None = None) -> estimates.Verdict | None:
+        """What it is called; None where there is no difference at all."""
+        if self.estimate.mean is None:
+            return None
+        return verdict_of(self.estimate, self.p if p_holm is None else p_holm, self.needed)
 
     def printed(self, p_holm: float | None = None) -> estimates.Delta:
         """Return what a row prints of it."""
@@ -105,6 +115,7 @@ class QualityEstimates:
             p,
             mcnemar=_discordance(scores, reference) if plain else None,
             shown=self._shown(estimate, differences, clusters),
+            needed=needed_for(estimate, differences, clusters),
         )
 
     def _shown(self, estimate: Estimate, values: Floats, clusters: list[str]) -> Estimate:

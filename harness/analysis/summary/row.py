@@ -12,7 +12,8 @@ from harness.analysis.summary import notes
 from harness.analysis.summary.quality import Comparison, printed
 from harness.analysis.summary.scores import RunScores, Scores
 from harness.analysis.summary.timing import MEASURES, RunTiming, by_length, headline, median, stages
-from harness.schema.estimates import Seconds, Variance
+from harness.analysis.verdict import at_floor
+from harness.schema.estimates import Seconds, Variance, Verdict
 from harness.schema.receipts import BudgetKind
 from harness.schema.records import CellRecord
 from harness.schema.rows import Row
@@ -32,6 +33,11 @@ class Figures:
     delta: Comparison | None
     floor: bool
     notes: Sequence[str | None] = ()
+
+    def verdict(self, p_holm: float | None) -> Verdict | None:
+        """What the comparison with full prefill is called; floor tasks say nothing of pruning."""
+        found = None if self.delta is None else self.delta.verdict(p_holm)
+        return at_floor() if self.floor and found is not None else found
 
     @property
     def undecided(self) -> str | None:
@@ -98,6 +104,7 @@ class RowMaker:
             delta=None if figures.delta is None else figures.delta.printed(p_holm),
             floor=figures.floor,
             undecided=figures.undecided is not None,
+            verdict=figures.verdict(p_holm),
             deterministic=self._deterministic(cells, scores),
             variance=None if split is None else Variance(items=split.items, seeds=split.seeds),
             evidence_kept=None if records.empty else _mean_of(records["evidence_kept"]),
