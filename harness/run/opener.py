@@ -11,7 +11,7 @@ from harness.engines.base import Engine, EngineSpec
 from harness.engines.registry import open_engine
 from harness.engines.scorer import Scorer
 from harness.methods.base import MethodContext
-from harness.methods.specprefill.scorers import open_scorer
+from harness.methods.specprefill.scorers import check_scorer, open_scorer
 
 if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
@@ -54,6 +54,16 @@ class Opened:
         )
 
 
+def scorer_spec(spec: EngineSpec, models: ResolvedModels) -> EngineSpec:
+    """The speculator's engine beside a target's: of the same kind, in the same dtype."""
+    return EngineSpec(
+        engine=spec.engine,
+        target=str(models.speculator),
+        dtype=spec.dtype,
+        max_model_len=models.speculator_max_positions,
+    )
+
+
 def open_models(
     spec: EngineSpec,
     models: ResolvedModels,
@@ -81,18 +91,14 @@ def open_models(
         A model does not start, in one line.
     """
     engine = scorer = None
+    scoring = scorer_spec(spec, models)
+    if speculator:
+        check_scorer(scoring)  # before the target starts, which takes a while
     if target:
         say(f"starting the target on {spec.engine}, {spec.dtype}")
         engine = stack.enter_context(open_engine(spec))
     if speculator:
         say("starting the speculator")
-        scorer = open_scorer(
-            EngineSpec(
-                engine=spec.engine,
-                target=str(models.speculator),
-                dtype=spec.dtype,
-                max_model_len=models.speculator_max_positions,
-            )
-        )
+        scorer = open_scorer(scoring)
         stack.callback(scorer.close)
     return Opened(models, tokenizer, engine, scorer)

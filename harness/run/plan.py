@@ -15,10 +15,15 @@ from typing import TYPE_CHECKING, Any
 from harness.engines.base import EngineSpec
 from harness.engines.registry import check_target
 from harness.errors import ConfigError, nearest
+from harness.methods.specprefill.scorers import check_scorer
 from harness.run.arms import expand_arms
 from harness.run.cells import CellBuilder, PlannedCell, by_examples
 from harness.run.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig
+<<<<<<< HEAD
 from harness.run.latency import TIMED_TOKENS
+=======
+from harness.run.opener import scorer_spec
+>>>>>>> a556361 (Check speculators as targets are, by config.json and by the loaded layers; keep LongRoPE's threshold)
 
 if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
@@ -130,6 +135,8 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
     tokenizer = Tokenizer.load(str(models.target))
     base = EngineSpec(config.engine, str(models.target), config.dtype, models.max_positions)
     check_target(base)
+    if any("scorer" in planned.method.needs for planned in arms):
+        check_scorer(scorer_spec(base, models))
     load = partial(_load, config, tokenizer=tokenizer, max_positions=models.max_positions)
     loaded = [
         (load(task, length, seed), length, seed)

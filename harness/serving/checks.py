@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from harness.engines.scorer import ScoreRequest
+from harness.engines.vllm.refusals import refused
 from harness.engines.vllm.wire import POSITIONS_KEY, encode_positions
 from harness.errors import HarnessError
 from harness.methods.specprefill.config import SpecPrefillConfig
@@ -26,8 +27,12 @@ async def check_hooks(
     Raises
     ------
     HarnessError
-        The target's positions were not edited, or the speculator captured no row.
+        A model's layers are none that SpecPrefill can serve, the target's positions were not
+        edited, or the speculator captured no row.
     """
+    why = next(filter(None, await client.collective_rpc("specprefill_refusal")), None)
+    if why is not None:
+        raise refused(client.model_config.model, "target", why)
     count = max(1, min(_CHECK_TOKENS, client.model_config.max_model_len - 1))
     steps = await _positions_applied(client, count)
     if not steps:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from harness.engines.vllm import flavour
 from harness.engines.vllm.host import HostOptions
-from harness.engines.vllm.refusals import check_target
+from harness.engines.vllm.refusals import check_model
 from harness.errors import ConfigError
 from harness.methods.arms import build_method
 from harness.methods.specprefill.config import SpecPrefillConfig
@@ -152,7 +152,7 @@ class ServeOptions:
             The model cannot be a target, or its range is too short.
         """
         config = read_config(self.target)
-        check_target(Path(self.target).name, config)
+        check_model(Path(self.target).name, config, "target")
         limit = position_range(config)
         length = self.max_model_len or limit or 8192
         if length < 2 or (limit is not None and length > limit):

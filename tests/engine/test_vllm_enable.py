@@ -80,6 +80,14 @@ def test_speculative_decoding_is_refused_before_anything_starts(enabled, smollm2
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
 
 
+def test_overrides_of_the_configuration_are_seen(enabled, smollm2_path):
+    """A window that hf_overrides gives to the model is refused like one of its own."""
+    from vllm import LLM
+
+    with pytest.raises(EngineRefusedError, match="sliding-window attention of 64"):
+        LLM(str(smollm2_path), hf_overrides={"sliding_window": 64})
+
+
 def test_the_file_s_rate_is_honoured(llm, long_prompt):
     """30 % of 2,048 tokens: 20 of 64 chunks, 640 tokens, 0.3125; nothing is always kept."""
     from vllm import SamplingParams

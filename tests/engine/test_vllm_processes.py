@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from engine.processes import children
 from tiny import tiny_model, tiny_tokenizer
 
 from harness.engines.base import EngineSpec
@@ -36,18 +37,6 @@ def folder(tmp_path: Path) -> Path:
     tiny_tokenizer(tmp_path)
     tiny_model(tmp_path, hidden=256)
     return tmp_path
-
-
-def children() -> set[int]:
-    """Processes below this one, without Python's own resource tracker."""
-    found = set()
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if "resource_tracker" not in " ".join(child.cmdline()):
-                found.add(child.pid)
-        except psutil.Error:  # it has ended, or is a zombie that nobody has waited for yet
-            continue
-    return found
 
 
 def gone(pids: list[int], seconds: float) -> bool:

@@ -22,7 +22,7 @@ from harness.engines.hf.model import (
     new_cache,
     position_range,
 )
-from harness.engines.vllm.refusals import check_target
+from harness.engines.vllm.refusals import check_model
 from harness.errors import ConfigError
 from harness.models.config_facts import read_config
 from harness.models.folders import digest_of
@@ -85,7 +85,7 @@ class HfEngine:
     @classmethod
     def check(cls, spec: EngineSpec) -> None:
         """Refuse what this engine cannot serve, from ``config.json`` alone."""
-        check_target(spec.target, read_config(spec.target))
+        check_model(spec.target, read_config(spec.target), "target")
 
     @property
     def identity(self) -> Mapping[str, str]:

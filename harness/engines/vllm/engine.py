@@ -13,7 +13,7 @@ from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
 from harness.engines.vllm import flavour
 from harness.engines.vllm.attention import AttentionPath, load_path
 from harness.engines.vllm.host import Host, HostOptions
-from harness.engines.vllm.refusals import check_target
+from harness.engines.vllm.refusals import check_model
 from harness.engines.vllm.wire import (
     POSITIONS_KEY,
     encode_positions,
@@ -100,7 +100,7 @@ class VllmEngine:
             raise ConfigError(
                 f"the vllm engine has no prefill strategy {spec.prefill!r}: use --engine hf"
             )
-        check_target(spec.target, read_config(spec.target))
+        check_model(spec.target, read_config(spec.target), "target")
 
     @property
     def identity(self) -> Mapping[str, str]:

@@ -12,9 +12,15 @@ from harness.engines.base import EngineSpec
 from harness.engines.vllm import flavour
 from harness.engines.vllm.childlog import ChildLog
 from harness.engines.vllm.cpu import debugging, prepare_environment, thread_binding
+from harness.engines.vllm.refusals import Role, refused
 from harness.engines.vllm.wire import check_request
 from harness.errors import ConfigError, EngineDiedError, HarnessError, ModelError
-from harness.models.config_facts import kv_bytes_per_token, position_range, read_config
+from harness.models.config_facts import (
+    kv_bytes_per_token,
+    longrope_threshold,
+    position_range,
+    read_config,
+)
 
 _BLOCK = 128  # tokens a KV block on CPU
 
@@ -38,7 +44,7 @@ class HostOptions:
     """
 
     model: str
-    role: str
+    role: Role
     dtype: str
     max_model_len: int
     kv_tokens: int
@@ -53,7 +59,7 @@ class HostOptions:
     attention_backend: str | None = None
 
     @classmethod
-    def from_spec(cls, spec: EngineSpec, role: str, **defaults: Any) -> HostOptions:
+    def from_spec(cls, spec: EngineSpec, role: Role, **defaults: Any) -> HostOptions:
         """Read an engine specification, whose options override ``defaults``.
 
         Raises
@@ -107,7 +113,16 @@ class Host:
             log.close()
             raise _one_line(error, cause, options.model) from error
         started = [child for child in _children() if child.pid not in before]
-        return cls(engine, started, options, log)
+        host = cls(engine, started, options, log)
+        host._check_layers()
+        return host
+
+    def _check_layers(self) -> None:
+        """Close, and say why, where the loaded layers are none that SpecPrefill can serve."""
+        why = next(filter(None, self.rpc("specprefill_refusal")), None)
+        if why is not None:
+            self.close()
+            raise refused(self.options.model, self.options.role, why)
 
     def add(self, name: str, token_ids: Sequence[int], params: Any, salt: str | None = None) -> str:
         """Queue a request; returns the id under which the workers know it.
@@ -196,8 +211,7 @@ def engine_arguments(options: HostOptions) -> dict[str, Any]:
     return {
         "model": options.model,
         "dtype": options.dtype,
-        # vLLM counts the last sampled token, which is never fed and has no position.
-        "max_model_len": options.max_model_len + 1,
+        "max_model_len": engine_length(options, config),
         "enforce_eager": True,
         "kv_cache_memory_bytes": _kv_bytes(options, config),
         "max_num_seqs": options.max_num_seqs,
@@ -214,6 +228,21 @@ def engine_arguments(options: HostOptions) -> dict[str, Any]:
         "use_tqdm_on_load": debugging(),
         "seed": 0,
     }
+
+
+def engine_length(options: HostOptions, config: Mapping[str, Any] | None = None) -> int:
+    """Return vLLM's ``max_model_len``, in tokens of prompt and answer.
+
+    A target's answers end inside its positions. A speculator's last row stands at the last
+    position, and vLLM counts the token sampled there too, which is never fed: one token more.
+    Where that would change the model (LongRoPE's factors follow from this length) the range is
+    one position shorter instead.
+    """
+    length = options.max_model_len
+    if options.role == "target":
+        return length
+    config = read_config(options.model) if config is None else config
+    return length if longrope_threshold(config) == length else length + 1
 
 
 def _start(arguments: Mapping[str, Any]) -> Any:

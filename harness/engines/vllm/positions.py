@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.engines.vllm.layers import refusal_of
 from harness.engines.vllm.wire import decode_positions
 from harness.errors import ConfigError
 
@@ -195,6 +196,10 @@ class PositionsMixin:
 
 class PositionCounters:
     """Worker mixin: what the engine asks its workers for, by name, over ``collective_rpc``."""
+
+    def specprefill_refusal(self) -> str | None:
+        """Why the loaded model cannot be a target, from its layers; None where it can."""
+        return refusal_of(self.model_runner, "target")  # type: ignore[attr-defined]
 
     def specprefill_take_steps(self, requests: Sequence[str]) -> dict[str, int]:
         """Return :meth:`PositionTable.take_steps` of this worker's runner."""

@@ -34,11 +34,13 @@ class LayerCapture:
 class Capture:
     """Notes the last ``rows`` queries of every pass, layer by layer.
 
-    Layers with a sliding window or without attention give nothing: they are not scored.
+    Layers with a sliding window or without attention give nothing: they are not scored. A window
+    that reaches over all ``positions`` of the model is none.
     """
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, positions: int) -> None:
         self.base = base
+        self.positions = positions
         self.rows = 0
         self.layers: dict[int, LayerCapture] = {}
 
@@ -51,7 +53,7 @@ class Capture:
     ) -> Any:
         """Note, then attend as the model would without us (transformers' attention interface)."""
         window = kwargs.get("sliding_window") or getattr(module, "sliding_window", None)
-        if self.rows and not window:
+        if self.rows and (not window or window >= self.positions):
             self._note(module, query, key, kwargs)
         return _attention_of(self.base, module)(module, query, key, value, mask, **kwargs)
 
@@ -78,13 +80,13 @@ def _attention_of(base: str, module: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def capturing(model: Any) -> Iterator[Capture]:
+def capturing(model: Any, positions: int) -> Iterator[Capture]:
     """Route a model's attention through a :class:`Capture`; leaving restores everything."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     base = model.config._attn_implementation
-    capture = Capture(base)
+    capture = Capture(base, positions)
     name = f"{_NAME}_{id(capture)}"
     ALL_ATTENTION_FUNCTIONS[name] = capture.attention
     ALL_MASK_ATTENTION_FUNCTIONS[name] = ALL_MASK_ATTENTION_FUNCTIONS[base]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from harness.engines.base import EngineSpec
 from harness.engines.hf.model import eos_ids, forward, load_model, new_cache, position_range
 from harness.engines.scorer import ScoreRequest, Scores
+from harness.engines.vllm.refusals import check_model
 from harness.errors import ConfigError
 from harness.methods.specprefill.windows import Window, WindowPlan, plan_windows
+from harness.models.config_facts import read_config
 from harness.models.folders import digest_of
 
 if TYPE_CHECKING:
@@ -40,15 +42,33 @@ class HfScorer:
         self._bos = model.config.get_text_config().bos_token_id
         self._limit = position_range(model, spec)
         self._stack = ExitStack()
-        self._capture: Capture = self._stack.enter_context(capturing(model))
+        self._capture: Capture = self._stack.enter_context(capturing(model, self._limit))
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:
-        """Load the speculator, ``spec.target``; seconds on a CPU."""
+        """Load the speculator, ``spec.target``; seconds on a CPU.
+
+        Raises
+        ------
+        EngineRefusedError
+            As of :meth:`check`.
+        """
+        cls.check(spec)
         from harness.engines.vllm.cpu import prepare_environment
 
         prepare_environment()
         return cls(spec, load_model(spec))
+
+    @classmethod
+    def check(cls, spec: EngineSpec) -> None:
+        """Refuse a model that cannot be scored, from ``config.json`` alone.
+
+        Raises
+        ------
+        EngineRefusedError
+            Its attention is not where the scores are taken from.
+        """
+        check_model(spec.target, read_config(spec.target), "speculator")
 
     @property
     def identity(self) -> Mapping[str, str]:

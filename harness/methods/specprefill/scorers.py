@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkgutil import resolve_name
-from typing import cast
+from typing import Any, cast
 
 from harness.engines.base import EngineSpec
 from harness.engines.scorer import Scorer
@@ -13,9 +13,24 @@ SCORERS: dict[str, str] = {
     "hf": "harness.methods.specprefill.hf_scorer:HfScorer",
     "fake": "harness.engines.fake:FakeScorer",
 }
-"""Engine name → ``module:Class`` of its speculator; each has ``open(spec) -> Scorer``."""
+"""Engine name → ``module:Class`` of its speculator; each has ``check`` and ``open``, of a spec."""
+
+
+def check_scorer(spec: EngineSpec) -> None:
+    """Refuse a model that cannot be a speculator, before anything heavy is loaded.
+
+    Raises
+    ------
+    EngineRefusedError
+        The scores would not be those of its attention, in one line.
+    """
+    _scorer_class(spec).check(spec)
 
 
 def open_scorer(spec: EngineSpec) -> Scorer:
     """Start a speculator: ``spec.target`` names its model, ``spec.engine`` where it runs."""
-    return cast(Scorer, resolve_name(SCORERS[spec.engine]).open(spec))
+    return cast(Scorer, _scorer_class(spec).open(spec))
+
+
+def _scorer_class(spec: EngineSpec) -> Any:
+    return resolve_name(SCORERS[spec.engine])

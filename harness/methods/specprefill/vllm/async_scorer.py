@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.engines.scorer import ScoreRequest, Scores
-from harness.engines.vllm.host import HostOptions, engine_arguments
+from harness.engines.vllm.host import HostOptions, engine_arguments, engine_length
+from harness.engines.vllm.refusals import check_model, refused
 from harness.errors import HarnessError
 from harness.methods.specprefill.vllm.passes import (
     Ended,
@@ -39,7 +40,8 @@ class AsyncVllmScorer:
         self.options = options
         self._numbers = itertools.count()
         bos = bos_token_id(read_config(options.model))
-        self._facts = Speculating(options.max_model_len, bos)
+        self._facts = Speculating(engine_length(options) - 1, bos)
+        self._checked = False
         self._background: set[asyncio.Future[Any]] = set()
 
     @classmethod
@@ -49,8 +51,9 @@ class AsyncVllmScorer:
         Raises
         ------
         HarnessError
-            The model's configuration or range does not fit.
+            The model cannot be scored, or its configuration or range does not fit.
         """
+        check_model(options.model, read_config(options.model), "speculator")
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.usage.usage_lib import UsageContext
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -85,6 +88,7 @@ class AsyncVllmScorer:
         vllm.v1.engine.exceptions.EngineDeadError
             The engine has died.
         """
+        await self._check_layers()
         plan = self._facts.plan(request)
         began = time.perf_counter()
         if plan is not None:
@@ -99,6 +103,15 @@ class AsyncVllmScorer:
             seconds=time.perf_counter() - began,
             counters={"rows_captured": ended.captured},
         )
+
+    async def _check_layers(self) -> None:
+        """Refuse, once the engine answers, a model whose loaded layers cannot be scored."""
+        if self._checked:
+            return
+        why = next(filter(None, await self._rpc("specprefill_refusal")), None)
+        if why is not None:
+            raise refused(self.options.model, "speculator", why)
+        self._checked = True
 
     async def _score_windows(self, request: ScoreRequest, plan: WindowPlan, began: float) -> Scores:
         name = f"prompt-{next(self._numbers)}"

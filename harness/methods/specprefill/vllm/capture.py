@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.engines.vllm.layers import attention_layers, is_full, most_tokens, refusal_of
 from harness.engines.vllm.wire import Rows, decode_rows
-from harness.errors import ConfigError
+from harness.errors import ConfigError, EngineRefusedError
 
 if TYPE_CHECKING:
     import torch
@@ -163,20 +164,31 @@ class Capture:
             self._results[name] = self._score(request, state.block_ids, cache_config)
             self._counts["scored"] += 1
 
+    def layout(self, cache_config: Any) -> KeyLayout:
+        """How keys lie in the cache, found once.
+
+        Raises
+        ------
+        EngineRefusedError
+            They cannot be read back.
+        """
+        from harness.methods.specprefill.vllm.keycache import probe
+
+        if self._layout is None:
+            layer = self._layers[0]
+            spec = cache_config.kv_cache_groups[_group_of(layer, cache_config)].kv_cache_spec
+            self._layout = probe(layer, cache_config.num_blocks, spec.block_size)
+        return self._layout
+
     def _score(
         self, request: _Request, block_ids: Sequence[Sequence[int]], cache_config: Any
     ) -> dict[str, Any]:
-        from harness.methods.specprefill.vllm.keycache import probe
         from harness.methods.specprefill.vllm.scoring import Captured, score_whole
 
         began = time.perf_counter()
-        groups = [_group_of(layer, cache_config) for layer in self._layers]
-        if self._layout is None:
-            spec = cache_config.kv_cache_groups[groups[0]].kv_cache_spec
-            self._layout = probe(self._layers[0], cache_config.num_blocks, spec.block_size)
-        blocks = [block_ids[group] for group in groups]
+        blocks = [block_ids[_group_of(layer, cache_config)] for layer in self._layers]
         queries = request.queries[:, : request.filled]
-        captured = Captured(self._layers, self._layout, queries, blocks)
+        captured = Captured(self._layers, self.layout(cache_config), queries, blocks)
         rows, config = request.rows, request.rows.config()
         result: dict[str, Any] = {"captured": request.captured}
         if rows.window is None:
@@ -230,7 +242,7 @@ class CaptureMixin:
         """The capture, made once the model's layers stand."""
         if self._capture is None:
             context = self.compilation_config.static_forward_context  # type: ignore[attr-defined]
-            self._capture = Capture(scored_layers(context))
+            self._capture = Capture(scored_layers(context, most_tokens(self)))
         return self._capture
 
     def _update_states(self, scheduler_output: Any) -> Any:
@@ -283,21 +295,35 @@ def _group_of(layer: Any, cache_config: Any) -> int:
     raise KeyError(name)
 
 
-def scored_layers(static_forward_context: Mapping[str, Any]) -> list[Any]:
-    """Full-attention decoder layers, in the model's order (ALGORITHM.md, Scoring 4)."""
-    from vllm.model_executor.layers.attention import Attention
+def scored_layers(static_forward_context: Mapping[str, Any], tokens: int) -> list[Any]:
+    """Full-attention decoder layers, in the model's order (ALGORITHM.md, Scoring 4).
 
-    return [
-        layer
-        for layer in static_forward_context.values()
-        if isinstance(layer, Attention)
-        and layer.attn_type == "decoder"
-        and layer.sliding_window is None
-    ]
+    Parameters
+    ----------
+    tokens
+        What a request may have in the cache: a window as long sees everything.
+    """
+    layers = attention_layers(static_forward_context)
+    return [layer for layer in layers if is_full(layer, tokens)]
 
 
 class CaptureResults:
     """Worker mixin: what the scorer asks its workers for, by name, over ``collective_rpc``."""
+
+    def specprefill_refusal(self) -> str | None:
+        """Why the loaded model cannot be a speculator; None where it can.
+
+        From its layers, and from a probe of its key cache.
+        """
+        runner = self.model_runner  # type: ignore[attr-defined]
+        found = refusal_of(runner, "speculator")
+        if found is not None:
+            return found
+        try:
+            runner.specprefill_capture.layout(runner.kv_cache_config)
+        except EngineRefusedError as error:
+            return str(error)
+        return None
 
     def specprefill_take_scores(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Scores of finished requests; scores those now that no later step has ended."""

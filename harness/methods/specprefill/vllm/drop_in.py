@@ -22,7 +22,7 @@ from typing import Any
 from harness.engines.base import EngineSpec
 from harness.engines.vllm import flavour
 from harness.engines.vllm.cpu import prepare_environment
-from harness.engines.vllm.refusals import check_options, check_target
+from harness.engines.vllm.refusals import check_model, check_options, refused
 from harness.errors import ConfigError, UnsupportedError
 from harness.methods.base import MethodContext
 from harness.methods.specprefill.config import SpecPrefillConfig
@@ -35,7 +35,12 @@ from harness.methods.specprefill.vllm.requests import (
     refuse_own_keys,
 )
 from harness.methods.specprefill.vllm.scorer import VllmScorer
-from harness.models.config_facts import kv_bytes_per_token, position_range, read_config
+from harness.models.config_facts import (
+    kv_bytes_per_token,
+    overridden,
+    position_range,
+    read_config,
+)
 from harness.models.tokenizer import Tokenizer
 from harness.schema.prompts import PreparedPrompt
 from harness.schema.receipts import Receipt
@@ -83,7 +88,7 @@ def enable_prefill_spec(
         if min_tokens < 0:
             raise ConfigError(f"min_tokens is {min_tokens}: give a number of tokens, 0 for none")
         config = config.model_copy(update={"min_tokens": min_tokens})
-    read_config(spec_model)
+    check_model(spec_model, read_config(spec_model), "speculator")
     flavour.require()
     prepare_environment()
     disable_prefill_spec()
@@ -134,9 +139,9 @@ def _init(self: Any, model: str, *args: Any, **kwargs: Any) -> None:
     """``LLM.__init__``: check, start the target with our worker, then the speculator."""
     assert _enabled is not None
     found = flavour.require()
-    config = read_config(model)
+    config = overridden(read_config(model), kwargs.get("hf_overrides"))
     check_options(kwargs)
-    check_target(model, config)
+    check_model(model, config, "target")
     _check_tokenizers(kwargs.get("tokenizer") or model, _enabled.spec_model)
     if kwargs.get("worker_cls", "auto") != "auto":
         raise ConfigError("SpecPrefill needs its own worker_cls: leave yours out")
@@ -145,6 +150,9 @@ def _init(self: Any, model: str, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("kv_cache_memory_bytes", _cpu_cache_bytes(config, kwargs))
     _enabled.original["__init__"](self, model, *args, **kwargs)
     try:
+        why = next(filter(None, self.llm_engine.collective_rpc("specprefill_refusal")), None)
+        if why is not None:
+            raise refused(model, "target", why)
         scorer = VllmScorer.open(_scorer_spec(_enabled.spec_model, self.model_config))
     except BaseException:
         self.llm_engine.engine_core.shutdown()

@@ -96,7 +96,7 @@ def probe(layer: Any, blocks: int, block_size: int) -> KeyLayout:
     offsets = _find(_Writer(layer, cache, block_dim, shape), shape)
     if offsets is None:
         raise EngineRefusedError(
-            f"the speculator's key cache cannot be read back (dtype {cache.dtype}, backend "
+            f"its key cache cannot be read back (dtype {cache.dtype}, backend "
             f"{layer.attn_backend.get_name()}): use an unquantized KV cache"
         )
     return KeyLayout(block_dim, offsets, _strided(offsets))

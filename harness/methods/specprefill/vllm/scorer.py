@@ -11,7 +11,8 @@ from typing import Self
 from harness.engines.base import EngineSpec
 from harness.engines.scorer import ScoreRequest, Scores
 from harness.engines.vllm import flavour
-from harness.engines.vllm.host import Host, HostOptions
+from harness.engines.vllm.host import Host, HostOptions, engine_length
+from harness.engines.vllm.refusals import check_model
 from harness.errors import HarnessError
 from harness.methods.specprefill.vllm.passes import (
     Ended,
@@ -34,7 +35,7 @@ class VllmScorer:
         self._host = host
         self._numbers = itertools.count()
         bos = bos_token_id(read_config(host.options.model))
-        self._facts = Speculating(host.options.max_model_len, bos)
+        self._facts = Speculating(engine_length(host.options) - 1, bos)
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:
@@ -50,9 +51,21 @@ class VllmScorer:
         HarnessError
             The model cannot be loaded or an option does not fit; nothing is left running.
         """
+        cls.check(spec)
         worker = flavour.require().worker_class("speculator", __package__)
         defaults = {"prefix_caching": False, "max_num_seqs": 4, "worker_cls": worker}
         return cls(Host.start(HostOptions.from_spec(spec, "speculator", **defaults)))
+
+    @classmethod
+    def check(cls, spec: EngineSpec) -> None:
+        """Refuse a model that cannot be scored, from ``config.json`` alone.
+
+        Raises
+        ------
+        EngineRefusedError
+            Its attention is not where the scores are taken from.
+        """
+        check_model(spec.target, read_config(spec.target), "speculator")
 
     @property
     def identity(self) -> dict[str, str]:
