@@ -19,11 +19,8 @@ from harness.methods.specprefill.scorers import check_scorer
 from harness.run.arms import expand_arms
 from harness.run.cells import CellBuilder, PlannedCell, by_examples
 from harness.run.config import DEFAULT_BLOCKS, DEFAULT_EXAMPLES, RunConfig
-<<<<<<< HEAD
 from harness.run.latency import TIMED_TOKENS
-=======
 from harness.run.opener import scorer_spec
->>>>>>> a556361 (Check speculators as targets are, by config.json and by the loaded layers; keep LongRoPE's threshold)
 
 if TYPE_CHECKING:
     from harness.models.presets import ResolvedModels
