@@ -39,14 +39,19 @@ demo: setup
 	@echo 'demo: full prefill against SpecPrefill on RULER; a few minutes'
 	$(harness) run --task ruler --keep 0.1
 
+# What needs no engine shares the cores, a thread of torch each; engines take the machine in turn.
+apart := OMP_NUM_THREADS=1 $(pytest) -n 2 --dist loadfile tests/unit tests/contract tests/e2e harness/methods/contract
+
 test: dev
-	$(pytest) -m 'not long and not gpu'
+	$(apart) -m 'not long and not gpu'
+	$(pytest) tests/engine -m 'not long and not gpu'
 
 test-all: dev
-	$(pytest) -m 'not gpu'
+	$(apart) -m 'not gpu'
+	$(pytest) tests/engine -m 'not gpu'
 
 unit: dev
-	$(pytest) tests/unit tests/contract harness/methods/contract
+	OMP_NUM_THREADS=1 $(pytest) -n 2 --dist loadfile tests/unit tests/contract harness/methods/contract
 
 lint: dev
 	.venv/bin/ruff check .
