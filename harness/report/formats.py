@@ -8,6 +8,7 @@ from typing import overload
 
 from harness.analysis.summary.notes import some
 from harness.schema.estimates import Interval
+from harness.schema.receipts import REFERENCE_KERNEL
 from harness.schema.rows import CategoryMean, MeanWithout, Row, Without
 
 DASH = "–"
@@ -143,6 +144,11 @@ def numbered(rows: Iterable[Row]) -> dict[str, int]:
     """Distinct remarks of rows with their numbers: tables print each once, below."""
     texts = dict.fromkeys(text for row in rows for text in row.remarks)
     return {text: number for number, text in enumerate(texts, start=1)}
+
+
+def timed_label(row: Row) -> str:
+    """Arm of a row's seconds, which are not the method's own where a reference kernel gave them."""
+    return arm_label(row) + (f" ({REFERENCE_KERNEL})" if row.has_reference_kernel else "")
 
 
 def visible(text: str) -> str:

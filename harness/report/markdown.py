@@ -10,7 +10,7 @@ from harness.report import formats, paper
 from harness.report.finding import find
 from harness.report.pages.categories import Section, sections
 from harness.report.pages.provenance import provenance
-from harness.report.pages.receipts import ReceiptRow, receipt_rows
+from harness.report.pages.receipts import PROOF_WORDS, ReceiptRow, receipt_rows
 from harness.report.pages.times import BAND_HEADERS, band_rows, time_caption, time_rows
 from harness.report.pages.times import HEADERS as TIME_HEADERS
 from harness.report.source import Report
@@ -142,7 +142,6 @@ def _figure(
 
 
 _RECEIPTS = ("arm", "receipts", "keep asked", "keep achieved", "evidence kept")
-_PROOF = ("positions applied", "rows captured")
 
 
 def _receipts(rows: Sequence[ReceiptRow]) -> Iterator[str]:
@@ -155,7 +154,7 @@ def _receipts(rows: Sequence[ReceiptRow]) -> Iterator[str]:
         "that the target's positions were written, and that the speculator's query rows were kept."
     )
     yield ""
-    yield from table((*_RECEIPTS, *_PROOF), map(_receipt, rows))
+    yield from table((*_RECEIPTS, *PROOF_WORDS.values()), map(_receipt, rows))
 
 
 def _receipt(row: ReceiptRow) -> list[str]:
@@ -166,7 +165,7 @@ def _receipt(row: ReceiptRow) -> list[str]:
         formats.number(row.requested),
         formats.DASH if row.achieved is None else formats.number(row.achieved[1]),
         formats.number(row.evidence_kept),
-        *(proof.text for proof in row.proofs),
+        *(proof.text for _, proof in row.proofs),
     ]
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from harness.report import formats
 from harness.report.figures.style import LIGHT, DataTable, Figure, drawing, new_canvas, to_svg
 from harness.schema.estimates import SpeedUp
-from harness.schema.receipts import REFERENCE_KERNEL
 from harness.schema.records import STAGES
 from harness.schema.rows import Row
 
@@ -92,7 +91,7 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
             va="center",
             fontsize=8.5,
         )
-    labels = [_label(row) for row in rows]
+    labels = [formats.timed_label(row) for row in rows]
     axis.set_yticks([*places, *headings], [*labels, *headings.values()], color=LIGHT["ink"])
     for tick in axis.get_yticklabels()[len(places) :]:
         tick.set_fontweight("bold")
@@ -101,11 +100,6 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
     axis.margins(x=0.12)
     axis.set_xlim(left=0)
     axis.set_xlabel("seconds")
-
-
-def _label(row: Row) -> str:
-    kernel = f" ({REFERENCE_KERNEL})" if row.has_reference_kernel else ""
-    return formats.arm_label(row) + kernel
 
 
 def _places(rows: Sequence[Row]) -> tuple[list[int], dict[int, str]]:
@@ -135,7 +129,7 @@ def break_even(rows: Sequence[Row]) -> list[str]:
         seconds = row.ttft_s.median
         if row.is_reference or row.length is None or seconds is None or reference is None:
             continue
-        gains.setdefault(formats.arm_label(row), {})[row.length] = reference - seconds
+        gains.setdefault(formats.armformats.timed_label(row), {})[row.length] = reference - seconds
     verdicts: dict[str, list[str]] = {}
     for arm, by_length in gains.items():
         verdicts.setdefault(_crossing(sorted(by_length.items())), []).append(arm)
@@ -167,7 +161,7 @@ def _table(rows: Sequence[Row]) -> tuple[tuple[str, ...], ...]:
         (
             formats.DASH if row.length is None else f"{row.length:,}",
             row.task,
-            _label(row),
+            formats.timed_label(row),
             *(formats.number(row.stages_s.get(stage)) for stage in STAGES),
             formats.number(row.ttft_s.median),
             str(row.ttft_s.requests),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.report import formats
 from harness.report.source import Report, RunView
-from harness.schema.receipts import PROOFS, QUIET_STATUSES
+from harness.schema.receipts import POSITIONS, QUIET_STATUSES, ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,16 +57,19 @@ class ReceiptRow:
     kv_tokens: float | None
     flops_share: float | None
     evidence_kept: float | None
-    proofs: tuple[Proof, ...]
+    proofs: tuple[tuple[str, Proof], ...]
 
     @property
     def silent(self) -> bool:
         """Whether any prompt did not run as its arm says, or left no proof that it did."""
-        unproven = any(proof.proven < proof.due for proof in self.proofs)
+        unproven = any(proof.proven < proof.due for _, proof in self.proofs)
         return unproven or any(name not in QUIET_STATUSES for name in self.status)
 
 
 MAX_REASONS = 5
+
+PROOF_WORDS = {POSITIONS: "positions applied", ROWS: "rows captured"}
+"""Counter that proves a hook → its name in tables."""
 
 
 def receipt_rows(report: Report) -> list[ReceiptRow]:
@@ -101,7 +104,10 @@ def _of_run(run: RunView) -> list[ReceiptRow]:
                 kv_tokens=_mean(frame["kv_tokens"]),
                 flops_share=_mean(frame["flops_share"]),
                 evidence_kept=_mean(frame["evidence_kept"]),
-                proofs=tuple(_proof([part[name] for part in counts]) for name in PROOFS),
+                proofs=tuple(
+                    (words, _proof([part[name] for part in counts]))
+                    for name, words in PROOF_WORDS.items()
+                ),
             )
         )
     return found

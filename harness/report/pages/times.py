@@ -16,7 +16,7 @@ def time_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     return [
         (
             formats.task_label(row),
-            formats.arm_label(row),
+            formats.timed_label(row),
             formats.seconds(row.ttft_s.median),
             _ratio(row.ttft_speedup),
             formats.milliseconds(row.tpot_s.median),
@@ -62,7 +62,7 @@ def band_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     return [
         (
             formats.task_label(row),
-            formats.arm_label(row),
+            formats.timed_label(row),
             band,
             _band(row.ttft_by_length, band),
             _band(row.tpot_by_length, band),
