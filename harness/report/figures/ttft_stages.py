@@ -129,7 +129,7 @@ def break_even(rows: Sequence[Row]) -> list[str]:
         seconds = row.ttft_s.median
         if row.is_reference or row.length is None or seconds is None or reference is None:
             continue
-        gains.setdefault(formats.armformats.timed_label(row), {})[row.length] = reference - seconds
+        gains.setdefault(formats.arm_label(row), {})[row.length] = reference - seconds
     verdicts: dict[str, list[str]] = {}
     for arm, by_length in gains.items():
         verdicts.setdefault(_crossing(sorted(by_length.items())), []).append(arm)
