@@ -175,7 +175,11 @@ def _floors(baseline: Baseline) -> set[tuple[str, int | None]]:
         (cell.task, cell.length)
         for cell in baseline.cells
         if cell.reference
-        and is_floor(np.array([math.nan if e.score is None else e.score for e in cell.examples]))
+        and is_floor(
+            np.array([math.nan if e.score is None else e.score for e in cell.examples]),
+            [e.cluster for e in cell.examples],
+            cell.metric,
+        )
     }
 
 

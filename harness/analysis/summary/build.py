@@ -97,6 +97,16 @@ class _Builder:
         """Every arm at every task and length, with p-values after Holm."""
         return _with_holm([self._task(cell) for cell in pooled_cells(self.all_cells)])
 
+    def _at_floor(self, task: _Task) -> bool:
+        """Whether the model cannot do the task at any length: a curve keeps its tasks."""
+        first = task.cell.first
+        return (first.group, first.task) in self._floors
+
+    @cached_property
+    def _floors(self) -> set[tuple[str, str]]:
+        firsts = (t.cell.first for t in self.tasks if t.figures.floor)
+        return {(first.group, first.task) for first in firsts}
+
     def rivals(self) -> list[RivalComparison]:
         """Pruning arms against each other, at the same keep rate."""
         sides = [Side(t.cell, t.figures.scores) for t in self.tasks if not t.figures.floor]
@@ -131,7 +141,8 @@ class _Builder:
             scores,
             self.quality.score(scores, why),
             None if reference is None else self.quality.delta(scores, reference, why),
-            base is not None and is_floor(base.values),
+            base is not None
+            and is_floor(base.values, self.scores.clusters_of(base.codes), cell.first.metric),
             (self._incomplete(cell), self._not_active(cell)),
         )
         return _Task(cell, reference, figures)
@@ -196,7 +207,7 @@ class _Builder:
             counting=all(t.counting for t in tasks),
             category=first.first.group,
             tasks=tuple(t.cell.task for t in tasks),
-            without_floor=self._without(able, lambda t: t.figures.floor),
+            without_floor=self._without(able, self._at_floor),
             without_counting=self._without(able, lambda t: t.counting),
         )
 

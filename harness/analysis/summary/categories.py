@@ -8,7 +8,7 @@ its averages from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from statistics import fmean
 
 from harness.schema.rows import OVERALL, CategoryMean, MeanWithout, Row
@@ -50,6 +50,8 @@ def category_means(rows: Iterable[Row]) -> list[CategoryMean]:
     arms: dict[tuple[Place, str], list[Row]] = {}
     for row in tasks:
         arms.setdefault(((row.group, row.length), row.arm), []).append(row)
+    # A curve over lengths must not change its tasks on the way: out at one is out at all.
+    floors = {(row.group, row.task) for row in tasks if row.floor}
     means = []
     seen = set()
     for row in tasks:
@@ -58,20 +60,25 @@ def category_means(rows: Iterable[Row]) -> list[CategoryMean]:
         if key not in seen:
             seen.add(key)
             wanted = categories[place][row.category]
-            means.append(_mean(row.category, wanted, arms[place, row.arm]))
+            means.append(_mean(row.category, wanted, arms[place, row.arm], floors))
     for (place, _), members in arms.items():
         parts = categories[place]
         if len(parts) > 1:
             wanted = [task for part in parts.values() for task in part]
-            mean = _mean(OVERALL, wanted, members, by_category=place[0] in OVER_CATEGORIES)
+            mean = _mean(OVERALL, wanted, members, floors, by_category=place[0] in OVER_CATEGORIES)
             means.append(mean.model_copy(update={"categories": tuple(parts)}))
     return means
 
 
 def _mean(
-    category: str, wanted: Sequence[str], rows: Sequence[Row], *, by_category: bool = False
+    category: str,
+    wanted: Sequence[str],
+    rows: Sequence[Row],
+    floors: Collection[tuple[str, str]],
+    *,
+    by_category: bool = False,
 ) -> CategoryMean:
-    """Mean of one arm's rows over the tasks that are wanted."""
+    """Mean of one arm's rows over the tasks that are wanted; ``floors`` names floor tasks."""
     first = rows[0]
     used = [row for row in rows if row.task in wanted]
     scored = {row.task for row in used if row.score.mean is not None}
@@ -100,7 +107,7 @@ def _mean(
         floor=all(row.floor for row in used),
         floor_tasks=tuple(row.task for row in used if row.floor),
         counting_tasks=tuple(row.task for row in used if row.counting),
-        without_floor=without(lambda row: row.floor),
+        without_floor=without(lambda row: (row.group, row.task) in floors),
         without_counting=without(lambda row: row.counting),
         weighs="categories" if by_category else "tasks",
     )

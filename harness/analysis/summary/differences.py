@@ -85,7 +85,7 @@ def _differences(
         cell,
         values,
         tuple(scores.clusters_of(codes)),
-        is_floor(full.values),
+        is_floor(full.values, scores.clusters_of(full.codes), cell.first.metric),
         _keep(scores, cell),
     )
 

@@ -30,7 +30,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> RunSummary:
     tasks = [
         Task("ruler_a", seeds=(0, 1), n=10),
         Task("ruler_cwe", category="aggregation", n=10),
-        Task("ruler_floor", n=10, full_rate=0.0),
+        Task("ruler_floor", n=20, full_rate=0.0),
         Task("natural", "longbench", "code", length=None, n=10),
     ]
     arms = [

@@ -150,7 +150,7 @@ def test_too_few_clusters_are_inconclusive(tmp_path, clusters):
 
 
 def test_floor_tasks_are_shown_and_not_judged(tmp_path):
-    """Where the baseline's full prefill scores under 0.2, nothing is judged: exit 3."""
+    """Where the baseline's full prefill scores near chance, nothing is judged: exit 3."""
     task = Task(n=60, full_rate=0.05)
     old = baseline_of(tmp_path, tasks=[task])
     report = run_gate(run_of(tmp_path / "new", tasks=[task], score=lambda *_: 0.0), old)

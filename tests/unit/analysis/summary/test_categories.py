@@ -32,8 +32,8 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> RunSummary:
     tasks = [
         Task(name="easy", n=10, category="retrieval"),
         Task(name="hard", n=30, category="retrieval"),
-        Task(name="none", n=10, category="retrieval"),
-        Task(name="impossible", n=10, category="tracking"),
+        Task(name="none", n=20, category="retrieval"),
+        Task(name="impossible", n=20, category="tracking"),
     ]
     right = {"easy": 10, "hard": 15, "none": 0, "impossible": 0}
     return summary_of(tmp_path_factory.mktemp("categories"), tasks, right)
@@ -96,7 +96,7 @@ def test_ruler_weighs_its_tasks_alike(summary: RunSummary) -> None:
 def test_longbench_weighs_its_categories_alike(tmp_path: Path) -> None:
     """LongBench's overall score is over categories, however many tasks each has."""
     tasks = [
-        Task(name=name, group="longbench", n=10, category=category, length=None)
+        Task(name=name, group="longbench", n=40, category=category, length=None)
         for name, category in (
             ("a", "single_doc_qa"),
             ("b", "single_doc_qa"),
@@ -105,9 +105,9 @@ def test_longbench_weighs_its_categories_alike(tmp_path: Path) -> None:
             ("d", "synthetic"),
         )
     ]
-    right = {"a": 10, "b": 1, "c": 4, "longbench_passage_count": 3, "d": 9}
+    right = {"a": 40, "b": 2, "c": 16, "longbench_passage_count": 12, "d": 36}
     full = one(summary_of(tmp_path, tasks, right), OVERALL)
-    assert full.score == pytest.approx((0.55 + 0.4 + 0.6) / 3)
+    assert full.score == pytest.approx((0.525 + 0.4 + 0.6) / 3)
     assert full.weighs == "categories"
     assert full.categories == ("single_doc_qa", "code", "synthetic")
     assert full.tasks == ("a", "b", "c", "longbench_passage_count", "d")
@@ -115,7 +115,28 @@ def test_longbench_weighs_its_categories_alike(tmp_path: Path) -> None:
     assert full.without_floor.score == pytest.approx((1.0 + 0.4 + 0.6) / 3)
     assert full.without_counting is not None
     assert full.without_counting.left_out == ("longbench_passage_count",)
-    assert full.without_counting.score == pytest.approx((0.55 + 0.4 + 0.9) / 3)
+    assert full.without_counting.score == pytest.approx((0.525 + 0.4 + 0.9) / 3)
+
+
+def test_a_curve_keeps_its_tasks_over_lengths(tmp_path: Path) -> None:
+    """A task that the model cannot do at one length is left out beside every length's mean."""
+
+    def score(arm: str, task: str, index: int) -> float:
+        return float(task == "ruler_a" or index < lengths.pop(0))
+
+    tasks = [Task(name, n=20, length=n) for n in (1024, 4096) for name in ("ruler_a", "ruler_b")]
+    lengths = [20] * 40 + [0] * 40  # ruler_b: all right at 1,024, none at 4,096; two arms each
+    build_store(tmp_path / "run", tasks=tasks, arms=[Arm()], score=score, blocks=1)
+    with Store.open(tmp_path / "run") as opened:
+        found = summarize(opened)
+    means = [m for m in found.categories if m.arm == "full" and not m.is_overall]
+    assert [(m.length, m.score, m.floor_tasks) for m in means] == [
+        (1024, 1.0, ()),
+        (4096, 0.5, ("ruler_b",)),
+    ]
+    assert {m.without_floor.left_out for m in means if m.without_floor} == {("ruler_b",)}
+    pools = [r for r in found.arms if r.pooled]
+    assert all(r.without_floor and r.without_floor.left_out == ("ruler_b",) for r in pools)
 
 
 def row(arm: str, task: str, category: str, score: float | None, *, counting: bool = False) -> Row:
