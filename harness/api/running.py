@@ -48,6 +48,9 @@ def run(
     fail_fast: bool = False,
     note: str | None = None,
     quiet: bool = False,
+    executor: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
 ) -> Run:
     """Compare full prefill and SpecPrefill (or rivals): quality, TTFT, and their intervals.
 
@@ -96,6 +99,11 @@ def run(
         A line to keep with the run.
     quiet
         Show no progress.
+    executor
+        ``local``, or ``ray``: the cells run on the nodes of a Ray cluster (docs/scale.md).
+    address, workers
+        With ``ray``: the cluster's head (left out, one that is found or started here), and how
+        many workers to use (left out, as many as there is room for).
 
     Returns
     -------
@@ -138,6 +146,9 @@ def run(
             allow_mixed_code=allow_mixed_code,
             fail_fast=fail_fast,
             quiet=quiet,
+            executor=executor,
+            address=address,
+            workers=workers,
         )
     )
 
@@ -150,6 +161,9 @@ def sweep(
     allow_mixed_code: bool = False,
     fail_fast: bool = False,
     quiet: bool = False,
+    executor: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
 ) -> Run:
     """Run tasks × arms × keep rates × look-aheads × seeds × lengths from a file.
 
@@ -173,6 +187,9 @@ def sweep(
             allow_mixed_code=allow_mixed_code,
             fail_fast=fail_fast,
             quiet=quiet,
+            executor=executor,
+            address=address,
+            workers=workers,
         )
     )
 
@@ -185,21 +202,26 @@ def run_config(
     allow_mixed_code: bool = False,
     fail_fast: bool = False,
     quiet: bool = False,
+    executor: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
     announce: Callable[[Plan], None] = lambda _: None,
 ) -> Run:
     """Plan a configuration, run or resume it, and return it; ``announce`` sees the plan first."""
     # OpenMP reads this when torch is imported. Threads that spin while they wait slow down the
     # other engine that shares the cores (docs/performance.md).
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    from harness.run.executors import make_executor
     from harness.run.folder import open_run
     from harness.run.plan import build_plan
     from harness.run.runner import execute
 
+    where = make_executor(executor, address=address, workers=workers)
     plan = build_plan(config, overrides or {})
     announce(plan)
     folder = None if out is None else Path(out)
     with open_run(plan, folder, allow_mixed_code=allow_mixed_code) as store:
-        execute(plan, store, fail_fast=fail_fast, quiet=quiet)
+        execute(plan, store, executor=where, fail_fast=fail_fast, quiet=quiet)
         path = store.folder
     return Run(path)
 

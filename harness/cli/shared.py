@@ -24,6 +24,9 @@ def run_and_report(
     out: Path | None,
     allow_mixed_code: bool,
     fail_fast: bool,
+    executor: str,
+    address: str | None,
+    workers: int | None,
     json_output: bool,
 ) -> int:
     """Plan, run or resume, and print the summary; return the exit code.
@@ -45,6 +48,9 @@ def run_and_report(
             out=out,
             allow_mixed_code=allow_mixed_code,
             fail_fast=fail_fast,
+            executor=executor,
+            address=address,
+            workers=workers,
             announce=announce,
         )
         if json_output:

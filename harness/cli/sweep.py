@@ -31,6 +31,17 @@ def sweep(  # noqa: PLR0917  (Typer passes options by name)
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first failed cell.")
     ] = False,
+    executor: Annotated[
+        str, typer.Option(help="Where cells run: local, or ray (docs/scale.md).")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster's head.  [default: one that is found, or started here]"),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Ray workers.  [default: as many as there is room for]"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")] = (
         False
     ),
@@ -56,5 +67,8 @@ def sweep(  # noqa: PLR0917  (Typer passes options by name)
         out=out,
         allow_mixed_code=allow_mixed_code,
         fail_fast=fail_fast,
+        executor=executor,
+        address=address,
+        workers=workers,
         json_output=json,
     )

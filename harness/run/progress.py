@@ -30,6 +30,8 @@ class RunProgress:
         self._start = time.monotonic()
         self._last_line = self._start
         self._what = ""
+        self._crew = ""
+        self._first: float | None = None
         self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
@@ -59,22 +61,41 @@ class RunProgress:
             self._bar.stop()
 
     def say(self, what: str) -> None:
-        """Name what is going on now."""
-        self._what = what
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], what=what)
-        elif not self.quiet:
+        """Name what is going on now; a line of its own where there is no bar."""
+        self.doing(what)
+        if self._bar is None and not self.quiet:
             _tell(what)
+
+    def doing(self, what: str) -> None:
+        """Name what is going on now, for the next line or the bar."""
+        self._what = what
+        self._show()
+
+    def crew(self, at_work: int, workers: int, queued: int) -> None:
+        """Say how many workers are at work, of how many, and how many pieces wait for one."""
+        rate = self.rate()
+        pace = "" if rate is None else f", {rate:.3g} examples/s"
+        self._crew = f"{at_work} of {workers} workers, {queued} pieces queued{pace}"
+        self._show()
 
     def advance(self, units: float, requests: int = 1) -> None:
         """Count finished work."""
+        self._first = time.monotonic() if self._first is None else self._first
         self._done += units
         self._count += requests
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._count, eta=f"ETA {self.eta()}")
         elif not self.quiet and time.monotonic() - self._last_line > LINE_EVERY_S:
             self._last_line = time.monotonic()
-            _tell(f"{self._count} of {self.requests}, {self._what}, ETA {self.eta()}")
+            what = ", ".join(filter(None, (self._crew, self._what)))
+            _tell(f"{self._count} of {self.requests}, {what}, ETA {self.eta()}")
+
+    def rate(self) -> float | None:
+        """Requests a second since the first was finished; None before there is a time between."""
+        if self._first is None or self._count < 2:
+            return None
+        passed = time.monotonic() - self._first
+        return self._count / passed if passed > 0 else None
 
     def eta(self) -> str:
         """Return minutes and seconds left, or ``?`` before anything is done."""
@@ -83,6 +104,11 @@ class RunProgress:
         left = (self.total - self._done) * (time.monotonic() - self._start) / self._done
         minutes, seconds = divmod(max(0, round(left)), 60)
         return f"{minutes}:{seconds:02d}"
+
+    def _show(self) -> None:
+        if self._bar is not None:
+            what = " · ".join(filter(None, (self._crew, self._what)))
+            self._bar.update(self._bar.task_ids[0], what=what)
 
 
 def _tell(line: str) -> None:

@@ -146,6 +146,28 @@ class StoreReading:
             for cell_id, *counts in rows
         }
 
+    def timed_places(self) -> list[dict[str, Any]]:
+        """Where timed requests ran, each place once: empty for a local run's (``ran_on``)."""
+        found = self._db.execute(
+            "SELECT DISTINCT json_extract(receipt, '$.details.ran_on') FROM latency"
+        )
+        return [{} if place is None else json.loads(place) for (place,) in found]
+
+    def work_done(self) -> list[dict[str, Any]]:
+        """What each node did, as its records say: ``node, device, machine, quality, latency``.
+
+        Records of a local run name no node: the run's own machine made them.
+        """
+        found: dict[str | None, dict[str, Any]] = {}
+        where = "json_extract(receipt, '$.details.ran_on')"
+        for table in ("quality", "latency"):
+            for place, count in self._db.execute(
+                f"SELECT {where}, count(*) FROM {table} GROUP BY 1"
+            ):
+                row = found.setdefault(place, {**(json.loads(place) if place else {})})
+                row[table] = count
+        return [{"quality": 0, "latency": 0, **row} for row in found.values()]
+
     def mean_details(self, cell_ids: Sequence[str], *names: str) -> dict[str, float | None]:
         """Means of receipts' details over the quality records of cells; None where none has it."""
         means = ", ".join(f"avg(json_extract(receipt, '$.details.{name}'))" for name in names)

@@ -7,6 +7,7 @@ filters first. Filters are applied; what cannot be compared is refused by name.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,20 +91,45 @@ def _check_scale(task: TaskInfo, lm_task: Any) -> None:
         raise ConfigError(f"{task.name}: scores from {low} to {high}; they must lie in [0, 1]")
 
 
-def scorer(lm_task: Any) -> Score:
-    """Score through the task's filter pipelines, every metric under its full name."""
-    whole = {name for name in lm_task.aggregation() if not _is_mean(name, lm_task)}
+_DATA = (
+    "dataset",
+    "task_docs",
+    "sampler",
+    "fewshot_rnd",
+    "_training_docs",
+    "_fewshot_docs",
+    "_instances",
+)
+"""What an lm-eval task holds of its data, which scoring does not read."""
 
-    def score(doc: Mapping[str, Any], answers: Sequence[Any]) -> dict[str, Any]:
+
+class TaskScore:
+    """Scores through an lm-eval task's filter pipelines, every metric under its full name."""
+
+    def __init__(self, lm_task: Any) -> None:
+        self._task = lm_task
+        self._whole = {name for name in lm_task.aggregation() if not _is_mean(name, lm_task)}
+
+    def __call__(self, doc: Mapping[str, Any], answers: Sequence[Any]) -> dict[str, Any]:
+        """Score the answers to a document."""
         found: dict[str, Any] = {}
-        for pipeline, filtered in _filtered(lm_task, doc, answers):
-            metrics = lm_task.process_results(dict(doc), filtered)
+        for pipeline, filtered in _filtered(self._task, doc, answers):
+            metrics = self._task.process_results(dict(doc), filtered)
             # An example's part of a corpus' metric is no value of that metric.
-            named = {str(k): v for k, v in metrics.items() if k not in whole}
+            named = {str(k): v for k, v in metrics.items() if k not in self._whole}
             found |= {metric_name(name, pipeline): value for name, value in named.items()}
         return found
 
-    return score
+    def bare(self) -> TaskScore:
+        """Return the same scoring without the task's data, to be sent to another process."""
+        task = copy.copy(self._task)
+        for name in _DATA:
+            if hasattr(task, name):
+                setattr(task, name, None)
+        # The metadata of a generated task hold a tokenizer.
+        task._config = copy.copy(task.config)
+        task._config.metadata = task._config.custom_dataset = None
+        return TaskScore(task)
 
 
 def _is_mean(metric: str, lm_task: Any) -> bool:

@@ -19,9 +19,9 @@ from harness.tasks.catalogue import require_data
 from harness.tasks.contract import (
     Score,
     ScoreError,
+    TaskScore,
     keep_contract,
     numbers_of,
-    scorer,
     trial_answers,
 )
 from harness.tasks.data.manifest import not_cached
@@ -141,7 +141,7 @@ def load_examples(
         sample_seed=sample_seed,
     )
     examples = [builder.build(i, doc) for i, doc in _chosen(lm_task, task, seed, limit)]
-    found = TaskExamples(task, examples, scorer(lm_task))
+    found = TaskExamples(task, examples, TaskScore(lm_task))
     return found.tried() if task.group == FOREIGN else found
 
 
@@ -175,7 +175,7 @@ def examples_from_file(
     builder = Builder(task, lm_task, frame, length=length, seed=seed, max_positions=max_positions)
     docs = list(lm_task.eval_docs)[:limit]
     examples = [builder.build(index, doc) for index, doc in enumerate(docs)]
-    return TaskExamples(task, examples, scorer(lm_task))
+    return TaskExamples(task, examples, TaskScore(lm_task))
 
 
 def task_of_file(path: Path, metric: str | None = None) -> TaskInfo:

@@ -14,9 +14,13 @@ VARIABLE = "SPECPREFILL_FOLLOW_PARENT"
 
 
 def apply() -> None:
-    """Watch this process's parent, if :data:`VARIABLE` asks for it and there is one."""
-    if not os.environ.get(VARIABLE):
-        return
+    """Watch this process's parent, if :data:`VARIABLE` asks for it."""
+    if os.environ.get(VARIABLE):
+        follow_parent()
+
+
+def follow_parent() -> None:
+    """End this process when its parent ends, if ``multiprocessing`` gave it one."""
     import multiprocessing
     from multiprocessing.connection import wait
 

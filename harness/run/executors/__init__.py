@@ -10,6 +10,7 @@ from harness.run.recording import Recorder
 
 EXECUTORS: dict[str, str] = {
     "local": "harness.run.executors.local:LocalExecutor",
+    "ray": "harness.run.executors.on_ray.executor:RayExecutor",
 }
 """Executor name → ``module:Class``; a class is imported when it is used, never before."""
 
@@ -39,5 +40,13 @@ def make_executor(
     """
     if name not in EXECUTORS:
         raise ConfigError(f"no executor {name!r}{nearest(name, EXECUTORS)}")
-    made: Executor = resolve_name(EXECUTORS[name])()
+    if workers is not None and workers < 1:
+        raise ConfigError(f"--workers {workers}: there must be one at least")
+    given = {"address": address, "workers": workers}
+    named = [f"--{option}" for option, value in given.items() if value is not None]
+    if name == "local":
+        if named:
+            raise ConfigError(f"{named[0]} belongs to --executor ray; the local one has no option")
+        given = {}
+    made: Executor = resolve_name(EXECUTORS[name])(**given)
     return made

@@ -84,9 +84,11 @@ def test_options_and_defaults_are_the_commands() -> None:
     mine = {n: p.default for n, p in inspect.signature(run_function).parameters.items()}
     assert set(mine) - set(given) == {"quiet"}
     assert set(given) <= set(mine)
-    beside = {"set_", "out", "allow_mixed_code", "fail_fast", "quiet"}
+    beside = {"set_", "out", "allow_mixed_code", "fail_fast", "quiet", "address", "workers"}
     assert not any(mine[name] for name in beside)
     assert not any(given[name] for name in beside & {*given})
+    assert mine["executor"] == given["executor"] == "local"
+    beside.add("executor")
     configs = [
         make_config("x", **{n: None if v == "" else v for n, v in found.items()})
         for found in (
