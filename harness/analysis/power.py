@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from harness.analysis.gate.baseline import Baseline
     from harness.run.store import Store
 
+CALIBRATE_ALPHA = 0.05
+"""Level of each of a calibration's two looks (:mod:`harness.analysis.calibrate.choose`)."""
+
 MARGIN = 0.02
 """Margin that is planned for unless said otherwise."""
 
@@ -38,18 +41,32 @@ class Aim:
     n
         Examples at hand; None: as many as the pilot has.
     power
-        Chance of a conclusion when nothing is lost.
+        Chance of a conclusion when ``true_loss`` is lost.
+    true_loss
+        Loss that is there in truth and tolerated, in [0, margin): to show that less than the
+        margin is lost, only what is left between the two may be lost to chance.
     """
 
     margin: float = MARGIN
     n: int | None = None
     power: float = POWER
+    true_loss: float = 0.0
+
+    @property
+    def room(self) -> float:
+        """What is left between the true loss and the margin."""
+        return self.margin - self.true_loss
 
     def __post_init__(self) -> None:
         if not 0 < self.margin < 1:
             raise ConfigError(f"--margin {self.margin:g}: give a loss between 0 and 1, as 0.02")
         if not 0.5 <= self.power < 1:
             raise ConfigError(f"--power {self.power:g}: give a chance from 0.5 up to 1, as 0.8")
+        if not 0 <= self.true_loss < self.margin:
+            raise ConfigError(
+                f"--true-loss {self.true_loss:g}: give a loss from 0 up to the margin "
+                f"({self.margin:g}), which it must leave room below"
+            )
         if self.n is not None and self.n < 1:
             raise ConfigError(f"--n {self.n}: give a number of examples")
 
@@ -66,9 +83,12 @@ class PlanRow:
         How many times more examples the clusters cost; None where nothing varies.
     needed, needed_cautious
         Examples for the margin if the spread is the pilot's, and if it is what so small a pilot
-        cannot rule out; None beyond ten million.
-    n, resolvable
-        Examples at hand, and the smallest margin that they resolve.
+        cannot rule out: the figure that keeps the power promised. None beyond ten million.
+    needed_calibration
+        Examples, cautious, for ``harness calibrate``: half of them choose the keep rate, the other
+        half confirm it, and both succeed with the power promised.
+    n, resolvable, resolvable_cautious
+        Examples at hand, and the smallest margin that they resolve, by either spread.
     reason
         Why there is no plan.
     """
@@ -86,6 +106,8 @@ class PlanRow:
     n: int
     resolvable: float | None
     reason: str | None = None
+    needed_calibration: int | None = None
+    resolvable_cautious: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return every field."""
@@ -173,12 +195,24 @@ def plan_from_spread(sd: float, cluster_size: float, aim: Aim) -> PlanRow:
     if not 1 <= cluster_size < math.inf:
         raise ConfigError(f"--cluster-size {cluster_size:g}: give examples per shared context")
     phi = sd**2 * cluster_size  # the worst case: examples of one context change together
-    needed = examples_needed(aim.margin, phi, cluster_size, aim.power)
+    needed = examples_needed(aim.room, phi, cluster_size, aim.power)
     n = aim.n or needed or 0
-    margin = resolvable_margin(n, phi, cluster_size, aim.power) if n else None
+    margin = resolvable_margin(n, phi, cluster_size, aim.power) + aim.true_loss if n else None
     return PlanRow(
-        "any", None, "any", 0, 0, None, sd, cluster_size if sd else None, needed, None, n, margin
+        "any", None, "any", 0, 0, None, sd, cluster_size if sd else None, needed, None, n, margin,
+        needed_calibration=_both_halves(aim, phi, cluster_size, None),
+    )  # fmt: skip
+
+
+def _both_halves(aim: Aim, phi: float, cluster_size: float, weight: float | None) -> int | None:
+    """Examples for a calibration: two looks, each one-sided at 5 %, that both succeed.
+
+    The halves share no context, so the power of both is the product of theirs.
+    """
+    half = examples_needed(
+        aim.room, phi, cluster_size, math.sqrt(aim.power), 1 - 2 * CALIBRATE_ALPHA, weight=weight
     )
+    return None if half is None else 2 * half
 
 
 def _pooled(pilots: Iterable[PilotData]) -> list[PilotData]:
@@ -222,23 +256,28 @@ def _planned(data: PilotData, pilot: Pilot, aim: Aim) -> PlanRow:
         pilot.mean,
         math.sqrt(variance),
         pilot.phi / variance if variance else None,
-        examples_needed(aim.margin, pilot.phi, size, aim.power, weight=weight),
-        examples_needed(aim.margin, pilot.cautious, size, aim.power, weight=weight),
+        examples_needed(aim.room, pilot.phi, size, aim.power, weight=weight),
+        examples_needed(aim.room, pilot.cautious, size, aim.power, weight=weight),
         at_hand,
-        resolvable_margin(at_hand, pilot.phi, size, aim.power, weight=weight),
+        aim.true_loss + resolvable_margin(at_hand, pilot.phi, size, aim.power, weight=weight),
+        needed_calibration=_both_halves(aim, pilot.cautious, size, weight),
+        resolvable_cautious=aim.true_loss
+        + resolvable_margin(at_hand, pilot.cautious, size, aim.power, weight=weight),
     )
 
 
 def as_text(rows: Sequence[PlanRow], aim: Aim) -> str:
     """Return aligned plain text."""
     head = (
-        "task", "arm", "pilot n", "sd", "design", f"n for {aim.margin:g}", "cautious",
-        "at n", "resolves",
+        "task", "arm", "pilot n", "sd", "design", f"n for {aim.margin:g}", "as the pilot",
+        "to calibrate", "at n", "resolves",
     )  # fmt: skip
+    lost = f"{aim.true_loss:g} is lost in truth" if aim.true_loss else "nothing is lost"
     note = (
-        f"n for {aim.margin:g}: examples after which, when nothing is lost, the 95 % interval "
-        f"excludes a loss of {aim.margin:g} in {aim.power:.0%} of the cases; cautious: if the "
-        "spread is what so small a pilot cannot rule out."
+        f"n for {aim.margin:g}: examples after which, when {lost}, the 95 % interval excludes a "
+        f"loss of {aim.margin:g} in {aim.power:.0%} of the cases, whatever so small a pilot "
+        "cannot rule out of the spread; as the pilot: if the spread is exactly the pilot's, which "
+        "promises less; to calibrate: half of them choose a keep rate, half confirm it."
     )
     reasons = [f"{row.task} · {row.arm}: {row.reason}" for row in rows if row.reason]
     return "\n".join([*text_table(head, [*map(_cells, rows)]), *reasons, note])
@@ -255,8 +294,9 @@ def _cells(row: PlanRow) -> tuple[str, ...]:
         str(row.pilot_n) if row.pilot_n else "–",
         number(row.sd, ".3f"),
         number(row.design_effect, ".2f"),
-        number(row.needed, "d"),
-        number(row.needed_cautious, "d"),
+        number(row.needed_cautious if row.pilot_n else row.needed, "d"),
+        number(row.needed if row.pilot_n else None, "d"),
+        number(row.needed_calibration, "d"),
         str(row.n),
-        number(row.resolvable, ".3f"),
+        number(row.resolvable_cautious if row.pilot_n else row.resolvable, ".3f"),
     )

@@ -17,6 +17,9 @@ def plan(  # noqa: PLR0917  (Typer passes options by name)
     margin: Annotated[float, typer.Option(help="Loss to resolve.")] = 0.02,
     n: Annotated[int | None, typer.Option(help="Examples at hand (default: the pilot's).")] = None,
     power: Annotated[float, typer.Option(help="Chance of a conclusion.")] = 0.8,
+    true_loss: Annotated[
+        float, typer.Option(help="Loss that is there in truth and may be: below the margin.")
+    ] = 0.0,
     baseline: Annotated[
         Path | None, typer.Option(help="Plan the gate: differences of RUN to this baseline.")
     ] = None,
@@ -41,7 +44,7 @@ def plan(  # noqa: PLR0917  (Typer passes options by name)
     from harness.run.runs import find_run
     from harness.run.store import Store
 
-    aim = Aim(margin, n, power)
+    aim = Aim(margin, n, power, true_loss)
     if (run is None) == (sd is None):
         raise ConfigError("give a pilot RUN or --sd, one of them; see harness plan --help")
     if run is None:
@@ -55,7 +58,12 @@ def plan(  # noqa: PLR0917  (Typer passes options by name)
             )
         rows = plan_rows(pilots, aim)
     if as_json:
-        facts = {"margin": aim.margin, "power": aim.power, "rows": [r.to_json() for r in rows]}
+        facts = {
+            "margin": aim.margin,
+            "power": aim.power,
+            "true_loss": aim.true_loss,
+            "rows": [r.to_json() for r in rows],
+        }
         typer.echo(json.dumps(facts, ensure_ascii=False, allow_nan=False))
     else:
         typer.echo(as_text(rows, aim))

@@ -32,6 +32,32 @@ def test_a_pilot_without_changes_needs_about_140(tmp_path):
     assert (row.sd, row.design_effect) == (0.0, None)
 
 
+def test_a_true_loss_leaves_less_room(tmp_path):
+    """With half of the margin lost in truth, the plan is that of half the margin."""
+    found = pilots(tmp_path)
+    (lost,), (half,) = plan_rows(found, Aim(0.1, true_loss=0.05)), plan_rows(found, Aim(0.05))
+    assert lost.needed_cautious == half.needed_cautious
+    assert lost.resolvable == pytest.approx(half.resolvable + 0.05)
+    with pytest.raises(ConfigError, match="true-loss"):
+        Aim(0.05, true_loss=0.05)
+
+
+def test_a_calibration_needs_both_halves(tmp_path):
+    """Choosing and confirming at one-sided 5 %, both within the power promised."""
+    (row,) = plan_rows(pilots(tmp_path), Aim(0.1))
+    assert row.needed_cautious < row.needed_calibration < 3 * row.needed_cautious
+    assert row.needed_calibration % 2 == 0
+
+
+def test_the_text_leads_with_the_cautious_figure(tmp_path):
+    """The promised n stands under the margin; the optimistic one is called what it is."""
+    rows = plan_rows(pilots(tmp_path), Aim(0.1))
+    head, line = as_text(rows, Aim(0.1)).splitlines()[:2]
+    assert head.index("n for 0.1") < head.index("as the pilot") < head.index("to calibrate")
+    figures = line.split()
+    assert figures.index(str(rows[0].needed_cautious)) < figures.index(str(rows[0].needed))
+
+
 def test_pooled_rows_come_first(tmp_path):
     """A group of two tasks is planned as a whole, then task by task; a floor task is not."""
     tasks = [Task("ta", n=40), Task("tb", n=40), Task("tc", n=40, full_rate=0.0)]

@@ -52,6 +52,26 @@ def test_no_slow_down_rarely_alarms(blocks, paired):
     assert sum(Verdict.REGRESSION in family for family in families) / len(families) <= 0.06
 
 
+@pytest.mark.parametrize("sd", [0.02, 0.04, 0.06])
+@pytest.mark.parametrize("shared", [True, False])
+def test_sessions_that_differ_rarely_alarm(sd, shared):
+    """A session that moves all its blocks by 2 to 6 % is no slow-down: at most 5 % of families."""
+    rng, alarms, said = np.random.default_rng(79), 0, 0
+    for _ in range(SETS // ARMS):
+        prompts = rng.normal(-1.0, 0.1, (ARMS, 12))
+        moved = rng.normal(0, sd, (2, 1 if shared else ARMS, 1))
+        runs = [
+            run_of(name, prompts + shift + 0.02 * rng.standard_t(3, (ARMS, 12)))
+            for name, shift in zip("ab", moved, strict=True)
+        ]
+        found = judge_ttft(*runs, MARGIN)
+        alarms += any(j.verdict is Verdict.REGRESSION for j in found)
+        said += any("time more sessions" in j.detail for j in found)
+    assert alarms / (SETS // ARMS) <= 0.05
+    if sd == 0.06:
+        assert said > 0
+
+
 @pytest.mark.parametrize(("blocks", "paired"), [(6, True), (12, True), (12, False)])
 def test_a_slow_down_of_the_margin_rarely_passes(blocks, paired):
     """A true slow-down of exactly the margin passes in at most 7 % of the comparisons."""

@@ -30,6 +30,25 @@ def test_the_planned_number_reaches_its_power(changed, size, margin):
     assert 0.76 <= passed <= 0.86
 
 
+@pytest.mark.parametrize("size", [12, 20, 50])
+@pytest.mark.parametrize("changed", [0.1, 0.4])
+def test_a_plan_from_a_small_pilot_keeps_its_power(size, changed):
+    """Averaged over pilots, the cautious n passes in at least 80 %; the pilot's own does not."""
+    rng = np.random.default_rng(size)
+    chances, names = [changed / 2, changed / 2, 1 - changed], [str(i) for i in range(size)]
+    powers = {"phi": [], "cautious": []}
+    for _ in range(40):
+        pilot = pilot_of(rng.choice([1.0, -1.0, 0.0], size, p=chances), names)
+        for kind, found in powers.items():
+            n = examples_needed(0.1, getattr(pilot, kind))
+            gained, lost, _ = rng.multinomial(n, chances, size=300).T
+            mean = (gained - lost) / (n + 2)
+            se = np.sqrt(((gained + lost + 2) / (n + 2) - mean**2) / (n + 1))
+            found.append(np.mean(mean - special.stdtrit(n + 1, 0.975) * se > -0.1))
+    assert np.mean(powers["cautious"]) >= 0.8
+    assert np.mean(powers["phi"]) < 0.82 < np.mean(powers["cautious"]) + 0.05
+
+
 @given(st.floats(0.01, 0.5), st.floats(0, 1), st.sampled_from([1.0, 2.5, 5.0]))
 def test_needed_and_resolvable_are_inverse(margin, phi, size):
     """The planned n resolves the margin, and one cluster fewer does not."""
