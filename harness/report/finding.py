@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from harness.analysis.floor import FLOOR_MEANS
 from harness.report import formats
 from harness.report.source import Report
-from harness.schema.estimates import Interval
+from harness.schema.estimates import Delta, Interval
 from harness.schema.receipts import REFERENCE_KERNEL
 from harness.schema.rows import Row
 
@@ -75,12 +75,23 @@ def _quality(row: Row, reference: Row | None) -> str:
     if row.keep_achieved is not None:
         kept = f" kept {100 * row.keep_achieved:.1f} % of the prompt and"
     against = ""
-    if reference is not None and reference.score.value is not None:
-        against = f" where full prefill scored {formats.score(reference.score)}"
+    full = None if reference is None else _score(reference)
+    if full is not None:
+        against = f" where full prefill scored {formats.number(full)}"
     return (
-        f"{formats.arm_label(row)}{kept} scored {formats.score(row.score)}{against} on "
-        f"{_where(row)} (n = {row.n}): {_difference(row.delta)}.{_beside(row)}"
+        f"{formats.arm_label(row)}{kept} scored {formats.number(_score(row))}{against} on "
+        f"{_where(row)} (n = {row.n}): {_difference(_delta(row))}.{_beside(row)}"
     )
+
+
+def _score(row: Row) -> float | None:
+    """The score that a finding quotes: of a group, its benchmark's own average."""
+    return row.score.value if row.macro is None else row.macro.score
+
+
+def _delta(row: Row) -> Delta | None:
+    """The difference that a finding quotes, of the same average."""
+    return row.delta if row.macro is None or row.macro.delta is None else row.macro.delta
 
 
 def _beside(row: Row) -> str:
@@ -90,7 +101,7 @@ def _beside(row: Row) -> str:
         return ""
     (label, _), *_ = formats.beside(row)
     return (
-        f" {label[:1].upper()}{label[1:]} ({', '.join(part.left_out)}) it scored "
+        f" {label[:1].upper()}{label[1:]} ({', '.join(part.left_out)}), examples pooled, it scored "
         f"{formats.score(part.score)} (n = {part.n}): {_difference(part.delta)}."
     )
 
@@ -131,7 +142,7 @@ def _tiles(row: Row) -> Iterable[Tile]:
         asked = "" if row.keep_requested is None else f"{100 * row.keep_requested:g} % asked"
         yield Tile("of the prompt kept", f"{100 * row.keep_achieved:.1f} %", asked)
     for name, figure, estimate, digits in (
-        ("score against full prefill", formats.delta(row.delta), row.delta, 3),
+        ("score against full prefill", formats.delta(_delta(row)), _delta(row), 3),
         ("TTFT speed-up", formats.ratio(row.ttft_speedup), row.ttft_speedup, 2),
     ):
         if estimate is not None and estimate.value is not None:
@@ -151,7 +162,7 @@ def _sooner(speedup: Interval) -> str:
 
 
 def _short(row: Row) -> str:
-    parts = [f"{formats.arm_label(row)} on {_where(row)}: {_difference(row.delta)}"]
+    parts = [f"{formats.arm_label(row)} on {_where(row)}: {_difference(_delta(row))}"]
     if row.ttft_speedup is not None and row.ttft_speedup.value is not None:
         kernel = f" with a {REFERENCE_KERNEL}" if row.has_reference_kernel else ""
         parts.append(f"TTFT{kernel} {_sooner(row.ttft_speedup)}")
@@ -159,7 +170,12 @@ def _short(row: Row) -> str:
 
 
 def _where(row: Row) -> str:
-    name = f"{row.task} (tasks pooled)" if row.pooled else row.task
+    name = row.task
+    if row.macro is not None:
+        alike = "categories" if row.macro.weighs == "categories" else "tasks"
+        name = f"{row.task} (mean of {len(row.tasks)} tasks, {alike} weighing alike)"
+    elif row.pooled:
+        name = f"{row.task} (tasks pooled)"
     return name if row.length is None else f"{name} at {row.length:,} tokens"
 
 

@@ -16,12 +16,27 @@ def verdict_lines(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         if row.verdict is not None and row.level != "seed":
             margin = row.verdict.margin
-            words = f"{formats.arm_label(row)} {row.verdict.words}"
-            by_task.setdefault(formats.task_label(row), []).append(words)
+            words = f"{formats.arm_label(row)} {row.verdict.words}{_average(row)}"
+            by_task.setdefault(_label(row), []).append(words)
     if margin is None:
         return []
     lines = [f"  {task}: {'; '.join(arms)}" for task, arms in by_task.items()]
     return [f"Verdicts against full prefill, at a margin of {margin:g}:", *lines]
+
+
+def _average(row: Row) -> str:
+    """The difference behind a group's verdict: its row shows that of pooled examples."""
+    delta = None if row.macro is None else row.macro.delta
+    if delta is None:
+        return ""
+    return f" (Δ {formats.delta(delta)} {formats.interval(delta, with_sign=True)}".rstrip() + ")"
+
+
+def _label(row: Row) -> str:
+    if row.macro is None:
+        return formats.task_label(row)
+    alike = f"{row.task} (mean of {len(row.tasks)} tasks, {row.macro.weighs} weighing alike)"
+    return alike if row.length is None else f"{alike} @ {row.length:,}"
 
 
 def rival_lines(found: Sequence[RivalComparison]) -> list[str]:

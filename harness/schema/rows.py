@@ -36,6 +36,26 @@ class Without(Part):
     delta: Delta | None = None
 
 
+class Macro(Part):
+    """A pooled row's figures as its benchmark averages them: tasks, or categories, weigh alike.
+
+    Attributes
+    ----------
+    score
+        None where a task has none.
+    delta
+        Arm − full prefill with a stratified interval: the tasks are the benchmark's, the examples
+        in them samples (:mod:`harness.analysis.stats.stratified`).
+    verdict
+        What ``delta`` is called; the row's own verdict, where it is printed.
+    """
+
+    score: Number
+    delta: Delta | None = None
+    weighs: Literal["tasks", "categories"] = "tasks"
+    verdict: Verdict | None = Field(default=None, exclude=True)
+
+
 class Row(Part):
     """One arm at one task and length, one of its data seeds, or its pool over a group's tasks.
 
@@ -54,13 +74,17 @@ class Row(Part):
         Full prefill cannot do the task (:mod:`harness.analysis.floor`), or none of the group's.
     counting
         The task counts (:mod:`harness.analysis.summary.counting`), or every task of the group.
+    macro
+        A group's figures as its benchmark averages them: what a finding quotes; ``score`` and
+        ``delta`` of such a row weigh every example alike.
     without_floor, without_counting
         A group's figures without its floor tasks, and without those that count; None where it has
         none, or nothing else.
     undecided
         The data are too few to tell no change from a loss of the margin; ``note`` says why.
     verdict
-        What the comparison with full prefill is called; None where there is none.
+        What the comparison with full prefill is called, of a group that of ``macro``; None where
+        there is none.
     deterministic
         True where selector or sampling seeds were varied and nothing changed; None where they were
         not varied.
@@ -100,6 +124,7 @@ class Row(Part):
     n: int
     score: Estimate
     delta: Delta | None = None
+    macro: Macro | None = None
     without_floor: Without | None = None
     without_counting: Without | None = None
     ttft_s: Seconds = Seconds()

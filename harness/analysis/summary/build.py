@@ -14,7 +14,7 @@ from harness.analysis.summary import notes
 from harness.analysis.summary.categories import category_means
 from harness.analysis.summary.cells import PooledCell, pooled_cells
 from harness.analysis.summary.counting import is_counting
-from harness.analysis.summary.quality import QualityEstimates, printed
+from harness.analysis.summary.quality import MacroPart, QualityEstimates, printed
 from harness.analysis.summary.rivals import Side, rival_comparisons
 from harness.analysis.summary.row import Figures, RowMaker, counts
 from harness.analysis.summary.scores import RunScores, Scores, concatenate
@@ -207,6 +207,14 @@ class _Builder:
             counting=all(t.counting for t in tasks),
             category=first.first.group,
             tasks=tuple(t.cell.task for t in tasks),
+            macro=self.quality.macro(
+                first.first.group,
+                [
+                    MacroPart(t.cell.task, t.cell.first.category, t.figures.scores, t.reference)
+                    for t in tasks
+                ],
+                lacking,
+            ),
             without_floor=self._without(able, self._at_floor),
             without_counting=self._without(able, lambda t: t.counting),
         )

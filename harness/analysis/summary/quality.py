@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,12 @@ from harness.analysis.stats.estimate import Estimate, missing
 from harness.analysis.stats.jackknife import Floats, paired_difference
 from harness.analysis.stats.mcnemar import McNemar, mcnemar
 from harness.analysis.stats.rates import mean_score
+from harness.analysis.stats.stratified import Stratum, stratified_difference
+from harness.analysis.summary.categories import OVER_CATEGORIES, macro_weights
 from harness.analysis.summary.notes import no_score
 from harness.analysis.summary.scores import RunScores, Scores, pair
 from harness.analysis.verdict import needed_for, verdict_of
-from harness.schema import estimates
+from harness.schema import estimates, rows
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,16 @@ def printed(found: Estimate) -> estimates.Estimate:
     return estimates.Estimate(mean=found.mean, low=found.low, high=found.high, reason=found.reason)
 
 
+@dataclass(frozen=True)
+class MacroPart:
+    """One task of an average over tasks; ``reference`` is full prefill's, None without one."""
+
+    task: str
+    category: str
+    scores: Scores
+    reference: Scores | None
+
+
 class QualityEstimates:
     """Estimates over a run's scores.
 
@@ -116,6 +129,50 @@ class QualityEstimates:
             mcnemar=_discordance(scores, reference) if plain else None,
             shown=self._shown(estimate, differences, clusters),
             needed=needed_for(estimate, differences, clusters),
+        )
+
+    def macro(
+        self, group: str, parts: Sequence[MacroPart], stopped: str | None = None
+    ) -> rows.Macro | None:
+        """Score and difference as the group's benchmark averages its tasks; None where one lacks.
+
+        Parameters
+        ----------
+        parts
+            A task each.
+        """
+        whole = all(len(p.scores.codes) and not len(p.scores.missing) for p in parts)
+        if stopped is not None or not whole:
+            return None
+        weights = macro_weights(group, [part.category for part in parts])
+        means = [float(part.scores.values.mean()) for part in parts]
+        compared = self._macro_delta(parts, weights)
+        return rows.Macro(
+            score=sum(w * mean for w, mean in zip(weights, means, strict=True)),
+            delta=None if compared is None else compared.printed(),
+            verdict=None if compared is None else compared.verdict(),
+            weighs="categories" if group in OVER_CATEGORIES else "tasks",
+        )
+
+    def _macro_delta(
+        self, parts: Sequence[MacroPart], weights: Sequence[float]
+    ) -> Comparison | None:
+        strata = []
+        for part, weight in zip(parts, weights, strict=True):
+            if part.reference is None:
+                return None
+            codes, differences = pair(part.scores, part.reference)
+            if not len(codes) or np.isnan(differences).any():
+                return None
+            clusters = self.scores.clusters_of(codes)
+            strata.append(Stratum(part.task, weight, differences, clusters))
+        found = stratified_difference(strata)
+        values = np.concatenate([part.values for part in strata])
+        clusters = [name for part in strata for name in part.clusters]
+        return Comparison(
+            found,
+            None if found.fit is None else found.fit.p_two_sided(),
+            needed=needed_for(found, values, clusters),
         )
 
     def _shown(self, estimate: Estimate, values: Floats, clusters: list[str]) -> Estimate:

@@ -16,7 +16,7 @@ from harness.analysis.verdict import at_floor
 from harness.schema.estimates import Seconds, Variance, Verdict
 from harness.schema.receipts import BudgetKind
 from harness.schema.records import CellRecord
-from harness.schema.rows import Row
+from harness.schema.rows import Macro, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +34,11 @@ class Figures:
     floor: bool
     notes: Sequence[str | None] = ()
 
-    def verdict(self, p_holm: float | None) -> Verdict | None:
+    def verdict(self, p_holm: float | None, macro: Macro | None = None) -> Verdict | None:
         """What the comparison with full prefill is called; floor tasks say nothing of pruning."""
         found = None if self.delta is None else self.delta.verdict(p_holm)
+        if macro is not None and macro.verdict is not None:
+            found = macro.verdict
         return at_floor() if self.floor and found is not None else found
 
     @property
@@ -104,7 +106,7 @@ class RowMaker:
             delta=None if figures.delta is None else figures.delta.printed(p_holm),
             floor=figures.floor,
             undecided=figures.undecided is not None,
-            verdict=figures.verdict(p_holm),
+            verdict=figures.verdict(p_holm, place.get("macro")),
             deterministic=self._deterministic(cells, scores),
             variance=None if split is None else Variance(items=split.items, seeds=split.seeds),
             evidence_kept=None if records.empty else _mean_of(records["evidence_kept"]),

@@ -112,10 +112,10 @@ def test_no_reference_reports_no_difference(entry):
 
 
 def test_pooled_row_speaks_for_its_tasks(sweep):
-    """The lead of a run with several tasks is the pooled group row."""
+    """The lead of a run with several tasks is the group's own average."""
     with open_report([str(sweep)]) as report:
         lead = find(report).quality
-        assert "ruler (tasks pooled) at 1,024 tokens" in lead
+        assert "ruler (mean of 4 tasks, tasks weighing alike) at 1,024 tokens" in lead
         pooled = next(row for row in report.rows if row.pooled and not row.is_reference)
         assert isinstance(pooled, Row)
         assert f"(n = {pooled.n})" in lead

@@ -42,6 +42,19 @@ def test_every_pruning_row_has_a_verdict(summary):
     assert kinds["ruler_a", "full"] is None
 
 
+def test_a_group_is_judged_by_its_benchmarks_average(summary):
+    """The macro figures weigh tasks alike, hold their mean, and carry the group's verdict."""
+    rows = {(r.task, r.arm): r for r in summary.arms}
+    group = rows["ruler", "snapkv-k10"]
+    parts = [rows[task, "snapkv-k10"] for task in group.tasks]
+    assert group.macro.score == pytest.approx(sum(p.score.mean for p in parts) / 3)
+    assert group.macro.delta.mean == pytest.approx(sum(p.delta.mean for p in parts) / 3)
+    assert group.macro.delta.low < group.macro.delta.mean < group.macro.delta.high
+    assert group.verdict.kind == "worse"
+    assert rows["ruler", "full"].macro.delta is None
+    assert rows["ruler_a", "full"].macro is None
+
+
 def test_rivals_are_compared_at_one_keep_rate_without_floor_tasks(summary):
     """One pair shares a keep rate; tasks weigh alike, and the floor task is left out."""
     (found,) = summary.rival_comparisons
