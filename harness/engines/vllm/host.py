@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from harness.engines.base import EngineSpec
-from harness.engines.vllm import flavour
+from harness.engines.vllm import contract, flavour
 from harness.engines.vllm.childlog import ChildLog
 from harness.engines.vllm.cpu import debugging, prepare_environment, thread_binding
 from harness.engines.vllm.refusals import Role, refused
@@ -204,8 +204,10 @@ def engine_arguments(options: HostOptions) -> dict[str, Any]:
     Raises
     ------
     HarnessError
-        The model's configuration cannot be read, or its range is too short.
+        vLLM is not the one that the hooks are written for, the model's configuration cannot be
+        read, or its range is too short.
     """
+    contract.check()
     config = read_config(options.model)
     _check_range(options, config)
     return {

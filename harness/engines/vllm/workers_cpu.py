@@ -10,6 +10,7 @@ from typing import Any
 from vllm.v1.worker import cpu_worker
 from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
+from harness.engines.vllm.contract import refuse_v2
 from harness.engines.vllm.positions import PositionCounters, PositionsMixin
 
 
@@ -28,6 +29,7 @@ class OwnRunnerCPUWorker(cpu_worker.CPUWorker):  # type: ignore[misc]
 
     def init_device(self) -> None:
         """Let vLLM make its device and runner, with our runner's class."""
+        refuse_v2(self.use_v2_model_runner)
         with _exchanged(cpu_worker, "CPUModelRunner", self.runner_class):
             super().init_device()
 

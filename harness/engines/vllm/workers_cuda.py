@@ -11,8 +11,8 @@ from typing import Any
 from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 from vllm.v1.worker.gpu_worker import Worker
 
+from harness.engines.vllm.contract import refuse_v2
 from harness.engines.vllm.positions import PositionCounters, PositionsMixin
-from harness.errors import EngineRefusedError
 
 
 class TargetCUDARunner(PositionsMixin, GPUModelRunner):  # type: ignore[misc]
@@ -25,10 +25,7 @@ class OwnRunnerCUDAWorker(Worker):  # type: ignore[misc]
     runner_class: type[Any]
 
     def _make_model_runner(self) -> Any:
-        if self.use_v2_model_runner:
-            raise EngineRefusedError(
-                "SpecPrefill is written for vLLM's V1 model runner: set VLLM_USE_V2_MODEL_RUNNER=0"
-            )
+        refuse_v2(self.use_v2_model_runner)
         return self.runner_class(self.vllm_config, self.device)
 
 

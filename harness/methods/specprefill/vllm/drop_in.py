@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import EngineSpec
-from harness.engines.vllm import flavour
+from harness.engines.vllm import contract, flavour
 from harness.engines.vllm.cpu import prepare_environment
 from harness.engines.vllm.refusals import check_model, check_options, refused
 from harness.errors import ConfigError, UnsupportedError
@@ -45,7 +45,6 @@ from harness.models.tokenizer import Tokenizer
 from harness.schema.prompts import PreparedPrompt
 from harness.schema.receipts import Receipt
 
-_PATCHED = ("__init__", "_render_and_add_requests", "_run_engine", "beam_search")
 _STATE = "_specprefill"
 
 
@@ -89,12 +88,15 @@ def enable_prefill_spec(
             raise ConfigError(f"min_tokens is {min_tokens}: give a number of tokens, 0 for none")
         config = config.model_copy(update={"min_tokens": min_tokens})
     check_model(spec_model, read_config(spec_model), "speculator")
-    flavour.require()
     prepare_environment()
+    contract.check()
     disable_prefill_spec()
     from vllm.entrypoints.llm import LLM
 
-    _enabled = _Enabled(spec_model, config, {name: getattr(LLM, name) for name in _PATCHED})
+    contract.check_llm(LLM)
+    _enabled = _Enabled(
+        spec_model, config, {name: getattr(LLM, name) for name in contract.LLM_NEEDED}
+    )
     LLM.__init__ = _init
     LLM._render_and_add_requests = _render_and_add_requests
     LLM._run_engine = _run_engine
