@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.engines.vllm.positions import PositionTable
@@ -16,6 +16,7 @@ def extra(positions: list[int], resume: int) -> dict[str, object]:
     return {POSITIONS_KEY: encode_positions(positions, resume)}
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_chunking_places_every_token_once(data):
     """However prefill is cut and decode goes on, token i stands where it should."""

@@ -6,7 +6,7 @@ import base64
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.engines.scorer import ScoringConfig
@@ -43,6 +43,7 @@ def refused(extra: object, tokens: int) -> str:
     return message
 
 
+@settings(deadline=None)
 @given(POSITIONS, st.integers(1, 10), st.sets(st.integers(0, 2**31 - 1)))
 def test_positions_round_trip(positions, more, dropped):
     """What a worker reads is what the engine sent."""
@@ -55,6 +56,7 @@ def test_positions_round_trip(positions, more, dropped):
     assert found.resume == resume
 
 
+@settings(deadline=None)
 @given(ANYTHING, st.integers(0, 9))
 def test_any_entry_is_read_or_refused(entry, tokens):
     """Whatever stands under our names, admission ends in None, the thing itself, or one line."""
@@ -66,6 +68,7 @@ def test_any_entry_is_read_or_refused(entry, tokens):
         assert (found is None) == (entry is None)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40), st.integers(), st.integers(0, 9))
 def test_any_bytes_are_positions_in_order_or_refused(raw, resume, tokens):
     """Positions that come through are as many as the tokens, increasing, and in the prompt."""
@@ -80,6 +83,7 @@ def test_any_bytes_are_positions_in_order_or_refused(raw, resume, tokens):
     assert 0 <= found.values[0] <= found.values[-1] < found.resume <= LIMIT
 
 
+@settings(deadline=None)
 @given(POSITIONS, st.data())
 def test_every_fault_in_positions_is_named(positions, data):
     """One more token, two places exchanged, one before the prompt, one after it."""

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.engines.scorer import ScoringConfig
@@ -37,6 +37,7 @@ def wants(first: int, count: int):
     return {ROWS_KEY: Rows(first, count, ScoringConfig().model_dump()).encode()}
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_chunking_keeps_exactly_the_rows(data):
     """Prefill in any pieces beside another request: row i is the query of token first + i."""
