@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from harness.tasks.data.essays import load_essays
 from harness.tasks.data.words import words
 from harness.tasks.framing import Frame, fill
 from harness.tasks.generation import Request, Sample, generate
@@ -164,12 +163,11 @@ class Niah:
             "facts": {
                 "depth": context.index(gold[0]) / max(1, len(context) - len(gold[0])),
                 "needles": len(self.needles),
-                "haystack": self.source,
+                "haystack": self.source(units),
             },
         }
 
-    @property
-    def source(self) -> str:
+    def source(self, units: int) -> str:
         """What the haystack is made of, for the records."""
         return self.knobs.haystack
 
@@ -202,10 +200,9 @@ class Essay(Niah):
         super().__init__(knobs, frame, rng)
         self.depths = sorted(rng.sample(DEPTHS, len(self.needles)))
 
-    @property
-    def source(self) -> str:
-        """Which essays."""
-        return load_essays().source
+    def source(self, units: int) -> str:
+        """Which essays, and whether they sufficed."""
+        return Haystack.of(self.frame).source(units)
 
     def guess(self, budget: int) -> int:
         """Words that fit, by the essays' own running token counts."""

@@ -9,6 +9,7 @@ from functools import cache
 from harness.paths import package_or_checkout
 from harness.tasks.data.library import Installed, installed
 
+BUILT_IN = "built_in"
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"”’)]*\s+(?=[\"“‘(]?[A-Z0-9])")
 """Where a sentence ends: RULER splits with NLTK's punkt, whose model is a download."""
 
@@ -22,6 +23,11 @@ class Essays:
 
     source: str
     sentences: tuple[str, ...]
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether they are this project's own, which generated prose may continue."""
+        return self.source == BUILT_IN
 
 
 def load_essays() -> Essays:
@@ -37,7 +43,7 @@ def _load(own: Installed | None) -> Essays:
         return Essays(f"imported:{own.digest[:12]}", split_sentences(read_set("essays")[0]))
     folder = package_or_checkout("tasks") / "ruler" / "essays"
     text = " ".join(p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.txt")))
-    return Essays("built_in", split_sentences(text))
+    return Essays(BUILT_IN, split_sentences(text))
 
 
 def split_sentences(text: str) -> tuple[str, ...]:

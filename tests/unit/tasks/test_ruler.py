@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import statistics
 from collections import Counter
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from harness.errors import ConfigError, DataError
 from harness.models.tokenizer import Tokenizer
 from harness.tasks.catalogue import resolve
+from harness.tasks.data.essays import split_sentences
+from harness.tasks.data.prose import endless
 from harness.tasks.examples import TaskExamples, load_examples, min_length
 from harness.tasks.framing import Frame
 from harness.tasks.generation import Request, TooShortError, generate
@@ -247,7 +250,31 @@ def test_imported_essays_replace_the_built_in_ones(
     after = load("ruler_niah_single_2", smollm2, limit=1).examples[0]
     assert before.record.facts["haystack"] == "built_in"
     assert after.record.facts["haystack"].startswith("imported:")
+    assert after.record.facts["haystack"].endswith(" times")
     assert "A sentence of mine." in after.prompt.text
+
+
+@pytest.mark.parametrize("length", [8_192, 65_536])
+def test_built_in_essays_do_not_repeat(length: int, smollm2: Tokenizer) -> None:
+    """Beyond the written ones generated prose goes on, and the records say so."""
+    (example,) = load("ruler_niah_single_2", smollm2, length=length, limit=1).examples
+    assert 0.98 * length <= len(example.prompt.token_ids) <= length
+    assert example.prompt.segments is not None
+    ((start, stop),) = example.prompt.segments.documents
+    sentences = split_sentences(example.prompt.text[start:stop])
+    assert max(Counter(sentences).values()) <= (1 if length < 10_000 else 2)
+    fact = example.record.facts["haystack"]
+    assert fact == ("built_in" if length < 10_000 else "built_in+generated")
+
+
+def test_generated_prose_is_the_same_for_everybody() -> None:
+    """No sentence twice, the same ones each time, and nothing that looks like a needle."""
+    first, again = (list(itertools.islice(endless(), 20_000)) for _ in range(2))
+    assert first == again
+    assert len(set(first)) == len(first)
+    assert not any(re.search(r"\d|magic", sentence) for sentence in first)
+    assert all(s[0].isupper() and s.endswith(".") for s in first)
+    assert len(split_sentences(" ".join(first[:1000]))) == 1000
 
 
 @settings(
