@@ -39,6 +39,7 @@ def run(
     data: str | PathLike[str] | None = None,
     query_from: str | None = None,
     metric: str | None = None,
+    ruler_official: bool = False,
     engine: str = "vllm",
     dtype: str = "bfloat16",
     set_: Overrides = None,
@@ -82,6 +83,8 @@ def run(
     metric
         How rows of your own are scored: ``contains`` (default), ``exact_match``, ``f1``,
         ``choice``, ``rouge_l`` or ``number``.
+    ruler_official
+        Fill RULER's lengths as NVIDIA's scripts do: prompt and new tokens together, in steps.
     engine, dtype
         ``vllm``, ``hf`` or ``fake``; ``bfloat16`` or ``float32``.
     set_
@@ -133,6 +136,7 @@ def run(
         data=data,
         query_from=query_from,
         metric=metric,
+        ruler_official=ruler_official or None,
         engine=engine,
         dtype=dtype,
         reference=reference,

@@ -54,6 +54,13 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
             "  [default: contains]"
         ),
     ] = None,
+    ruler_official: Annotated[
+        bool,
+        typer.Option(
+            "--ruler-official",
+            help="Fill RULER's lengths as NVIDIA's scripts do: new tokens count into them.",
+        ),
+    ] = False,
     engine: Annotated[str, typer.Option(help="vllm, hf (transformers) or fake (no model).")] = (
         "vllm"
     ),
@@ -116,6 +123,7 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
         data=data,
         query_from=query_from,
         metric=metric,
+        ruler_official=ruler_official or None,
         engine=engine,
         dtype=dtype,
         reference=not no_reference,

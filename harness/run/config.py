@@ -81,6 +81,7 @@ class RunConfig(BaseModel):
     reference: bool = True
     query_from: str | None = None
     metric: str | None = None
+    ruler_official: bool = False
     note: str | None = None
 
     @field_validator("arms", mode="before")

@@ -200,6 +200,8 @@ def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
     from harness.tasks.catalogue import require_data, resolve
 
     if config.data is not None:
+        if config.ruler_official:
+            raise ConfigError("--ruler-official makes RULER's prompts; --data brings its own")
         return [None], []
     asked = set(config.task)
     tasks = resolve(config.task)
@@ -218,6 +220,12 @@ def _tasks(config: RunConfig) -> tuple[list[TaskInfo | None], list[str]]:
             )
     if not ready:
         raise ConfigError(f"no task of {', '.join(config.task)} is ready: {notices[0]}")
+    if config.ruler_official:
+        if not any(task is not None and task.group == "ruler" for task in ready):
+            raise ConfigError("--ruler-official is about RULER's lengths; no task of RULER's runs")
+        notices.append(
+            "RULER's lengths are filled as NVIDIA's scripts do: new tokens count into them"
+        )
     return ready, notices
 
 
@@ -260,4 +268,5 @@ def _load(
         tokenizer=tokenizer,
         max_positions=max_positions,
         sample_seed=config.sample_seed,
+        ruler_official=config.ruler_official,
     )

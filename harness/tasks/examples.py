@@ -28,6 +28,7 @@ from harness.tasks.data.manifest import not_cached
 from harness.tasks.framing import Frame
 from harness.tasks.generation import DEFAULT_COUNT, DEFAULT_LENGTH, Request, TooShortError
 from harness.tasks.info import FOREIGN, TaskInfo, from_file
+from harness.tasks.official import uncounted
 from harness.tasks.pairs import Pair
 
 __all__ = [
@@ -100,6 +101,7 @@ def load_examples(
     tokenizer: Tokenizer,
     max_positions: int,
     sample_seed: int = 0,
+    ruler_official: bool = False,
 ) -> TaskExamples:
     """Load or generate a task's examples; needs a tokenizer and no model.
 
@@ -117,6 +119,8 @@ def load_examples(
         The target's position range: prompt and generated tokens must lie inside it.
     sample_seed
         Seeds what is drawn, where a task draws and names no seed itself.
+    ruler_official
+        Fill RULER's lengths as NVIDIA's scripts do (:mod:`harness.tasks.official`).
 
     Raises
     ------
@@ -124,11 +128,15 @@ def load_examples(
         One line: absent data, a length that is too short or too long, a broken task file.
     """
     require_data(task)
-    length = _checked_length(task, length, max_positions)
+    official = task.max_tokens if ruler_official and task.group == "ruler" else None
+    length = _checked_length(task, length, max_positions + (official or 0))
     frame = Frame.of(tokenizer, chat=task.chat)
     count = DEFAULT_COUNT if limit is None else limit
     room = max_positions - task.max_tokens
-    request = Request(frame, (room if length is None else length,), seed, count, task.name)
+    most = room if length is None else length
+    if official is not None:
+        most = min(room, most - official + uncounted(frame))
+    request = Request(frame, (most,), seed, count, task.name, official)
     lm_task = load_task(task, {} if task.group == FOREIGN else {"request": request})
     task = keep_contract(task, lm_task)
     builder = Builder(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from harness.errors import DataError
 from harness.models.tokenizer import Tokenizer
 from harness.tasks.framing import Frame, largest_fit
+from harness.tasks.official import Measure, Stepped, common_size, stepped_down, uncounted
 
 DEFAULT_COUNT = 500
 """Samples a task and length where no limit is given (RULER, scripts/config_tasks.sh)."""
@@ -71,6 +72,8 @@ class Request:
     """What a task's ``custom_dataset`` function is asked for.
 
     For tasks that take their prompts from data ``lengths`` is what a prompt may take at most.
+    ``official`` is the number of new tokens that NVIDIA's scripts count into a length, where
+    prompts are filled as they fill them (:mod:`harness.tasks.official`); None otherwise.
     """
 
     frame: Frame
@@ -78,6 +81,17 @@ class Request:
     seed: int
     count: int
     task: str
+    official: int | None = None
+
+    def asked(self, length: int) -> int:
+        """The length that a user names, for a prompt of at most ``length`` tokens."""
+        if self.official is None:
+            return length
+        return length + self.official - uncounted(self.frame)
+
+    def too_short(self, length: int, minimum: int) -> TooShortError:
+        """The error of a length that leaves no room for the task's own text."""
+        return TooShortError(self.task, self.asked(length), self.asked(minimum))
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any], *, task: str) -> Request:
@@ -132,11 +146,13 @@ def generate(draw: Draw, request: Request, *, name: str) -> dict[str, Any]:
     """
     import datasets
 
-    docs = [
-        _one(draw, request, name=name, index=index, length=length)
-        for length in request.lengths
-        for index in range(request.count)
-    ]
+    docs = []
+    for length in request.lengths:
+        fill = _largest if request.official is None else _official(draw, request, name, length)
+        docs += [
+            _one(draw, request, fill, name=name, index=index, length=length)
+            for index in range(request.count)
+        ]
     return {"test": datasets.Dataset.from_list(docs)}
 
 
@@ -145,17 +161,30 @@ def rng_for(name: str, seed: int, index: int) -> random.Random:
     return random.Random(f"{name}/{seed}/{index}")
 
 
-def _one(draw: Draw, request: Request, *, name: str, index: int, length: int) -> dict[str, Any]:
-    sample = draw(rng_for(name, request.seed, index), index)
-    frame = request.frame
-    measured: dict[int, tuple[str, tuple[int, ...]]] = {}
+class _Measured(dict[int, tuple[str, tuple[int, ...]]]):
+    """Prompts of one sample by their units, each rendered and encoded once."""
 
-    def measure(units: int) -> int:
-        text = frame.render(sample.text(units), sample.prefix)
-        measured[units] = text, frame.tokenizer.encode(text)
-        return len(measured[units][1])
+    def __init__(self, sample: Sample, frame: Frame) -> None:
+        super().__init__()
+        self.sample, self.frame = sample, frame
 
-    units = largest_fit(
+    def __missing__(self, units: int) -> tuple[str, tuple[int, ...]]:
+        text = self.frame.render(self.sample.text(units), self.sample.prefix)
+        self[units] = text, self.frame.tokenizer.encode(text)
+        return self[units]
+
+    def tokens(self, units: int) -> int:
+        """Tokens of the prompt with that many units."""
+        return len(self[units][1])
+
+
+Fill = Callable[[Sample, Measure, int], int | None]
+"""Chooses a sample's units for a length in tokens; None where nothing fits."""
+
+
+def _largest(sample: Sample, measure: Measure, length: int) -> int | None:
+    """The most that fits."""
+    return largest_fit(
         measure,
         length,
         guess=sample.guess(length),
@@ -164,21 +193,47 @@ def _one(draw: Draw, request: Request, *, name: str, index: int, length: int) ->
         high=sample.high,
         slack=sample.slack * length,
     )
+
+
+def _official(draw: Draw, request: Request, name: str, length: int) -> Fill:
+    """As NVIDIA's scripts: one size for all, found on a sample of its own."""
+    pilot = cast("Stepped", draw(rng_for(f"{name}/size", request.seed, 0), 0))
+    pilot.guess(length)  # a sample learns from it what its length is
+    steps = pilot.steps(request.asked(length), length)
+    tokens = _Measured(cast("Sample", pilot), request.frame).tokens
+    size = common_size(pilot, tokens, steps, length)
+
+    def fill(sample: Sample, measure: Measure, length: int) -> int | None:
+        sample.guess(length)
+        return stepped_down(measure, min(size, sample.high), steps, length, sample.low)
+
+    return fill
+
+
+def _one(
+    draw: Draw, request: Request, fill: Fill, *, name: str, index: int, length: int
+) -> dict[str, Any]:
+    sample = draw(rng_for(name, request.seed, index), index)
+    measured = _Measured(sample, request.frame)
+    units = fill(sample, measured.tokens, length)
     if units is None:
-        raise TooShortError(request.task, length, _minimum(draw, request, name))
-    used = len(measured[units][1])
+        raise request.too_short(length, _minimum(draw, request, name))
+    used = measured.tokens(units)
     if units == sample.high and used < 0.98 * length:
         raise DataError(
-            f"length {length} is too long for {request.task}: its words make prompts of at most "
-            f"{used} tokens"
+            f"length {request.asked(length)} is too long for {request.task}: its words make "
+            f"prompts of at most {request.asked(used)} tokens"
         )
-    frame.remember(*measured[units])
+    request.frame.remember(*measured[units])
+    doc = sample.doc(units)
+    if request.official is not None:
+        doc["facts"] = {**doc.get("facts", {}), "official_length": True}
     return {
         "index": index,
         "input": sample.text(units),
         "gen_prefix": sample.prefix,
-        "max_length": length,
-        **sample.doc(units),
+        "max_length": request.asked(length),
+        **doc,
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from harness.tasks.data.words import all_words, dictionary
 from harness.tasks.framing import Frame
 from harness.tasks.generation import Request, Sample, generate
+from harness.tasks.official import Steps
 
 HEAD = (
     "Below is a numbered list of words. In these words, some appear more often than others. "
@@ -33,7 +34,7 @@ def dataset(**metadata: Any) -> dict[str, Any]:
 
     def draw(rng: random.Random, _: int) -> Sample:
         # One request may ask for several lengths, so the sample learns its own in guess().
-        return CommonWords(request.frame, rng)
+        return CommonWords(request, rng)
 
     return generate(draw, request, name="cwe")
 
@@ -46,8 +47,8 @@ class CommonWords:
     prefix = PREFIX
     unit = 6.0
 
-    def __init__(self, frame: Frame, rng: random.Random) -> None:
-        self.frame, self.rng = frame, rng
+    def __init__(self, request: Request, rng: random.Random) -> None:
+        self.request, self.frame, self.rng = request, request.frame, rng
         self.shuffle_seed = rng.getrandbits(64)
         self.source = all_words
         self.words = rng.sample(all_words(), len(all_words()))
@@ -72,7 +73,7 @@ class CommonWords:
 
     def guess(self, budget: int) -> int:
         """Distinct words that fit, by what a word costs on the average."""
-        if budget >= SHORT and not self._large:
+        if self.request.asked(budget) >= SHORT and not self._large:
             self._large = True
             self.repeats, self.example_repeats = (30, 3), (10, 3)
             self.example_words = EXAMPLE_WORDS
@@ -84,6 +85,10 @@ class CommonWords:
             self._example()
             units = self._estimate(budget)
         return units
+
+    def steps(self, *_: int) -> Steps:
+        """NVIDIA's steps: ten words."""
+        return Steps(10)
 
     def _estimate(self, budget: int) -> int:
         bare = self.frame.count(self.text(self.low), PREFIX)

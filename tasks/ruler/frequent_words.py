@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.tasks.framing import Frame
 from harness.tasks.generation import Request, Sample, generate
+from harness.tasks.official import Steps
 
 HEAD = (
     "Read the following coded text and track the frequency of each coded word. "
@@ -79,6 +80,10 @@ class FrequentWords:
 
         self.unit = max(1.0, tokens(room) / room)
         return max(self.low, bisect_right(range(room), room, key=tokens) - 1)
+
+    def steps(self, _: int, budget: int) -> Steps:
+        """NVIDIA's steps: a thirty-second of the prompt, from a sixth of it up."""
+        return Steps(budget // 32, start=budget // LETTERS)
 
     def coded(self, units: int) -> str:
         """The coded text."""

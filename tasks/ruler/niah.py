@@ -17,6 +17,7 @@ from harness.tasks.data.words import words
 from harness.tasks.framing import Frame, fill
 from harness.tasks.generation import Request, Sample, generate
 from harness.tasks.haystack import Haystack
+from harness.tasks.official import Steps
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 NEEDLE = "One of the special magic {kind} for {key} is: {value}."
@@ -82,7 +83,9 @@ def dataset(
     build = {"noise": Noise, "essay": Essay, "needle": Needles}[haystack]
 
     def draw(rng: random.Random, _: int) -> Sample:
-        return build(knobs, request.frame, rng)
+        sample = build(knobs, request.frame, rng)
+        sample.by_count = request.official is not None
+        return sample
 
     return generate(draw, request, name=f"niah/{knobs}")
 
@@ -104,6 +107,7 @@ class Niah:
     unit = 1.0
     slack = 0.002
     joint = "\n"
+    by_count = False
 
     def __init__(self, knobs: Knobs, frame: Frame, rng: random.Random) -> None:
         self.knobs, self.frame, self.rng = knobs, frame, rng
@@ -139,6 +143,12 @@ class Niah:
     def guess(self, budget: int) -> int:
         """About how many units make a prompt of ``budget`` tokens."""
         raise NotImplementedError
+
+    def steps(self, asked: int, _: int) -> Steps:
+        """NVIDIA's steps: 500 words, or 25 lines, 5 below 4,096 tokens."""
+        if self.knobs.haystack == "essay":
+            return Steps(500)
+        return Steps(25 if asked >= 4096 else 5)
 
     def sentences(self, units: int) -> list[str]:
         """The haystack with the needles in it."""
@@ -218,7 +228,10 @@ class Essay(Niah):
 
 
 class Needles(Niah):
-    """A haystack of needles about other keys. A unit is one token of room for them."""
+    """A haystack of needles about other keys.
+
+    A unit is one token of room for them, or one needle where lengths are filled as NVIDIA does.
+    """
 
     slack = 0.008
     low = 0
@@ -231,11 +244,19 @@ class Needles(Niah):
         self._chosen: dict[int, list[str]] = {}
 
     def guess(self, budget: int) -> int:
-        """The room itself."""
-        return budget - self.fixed
+        """The room itself, or the needles that fit on the average."""
+        if not self.by_count:
+            return budget - self.fixed
+        self._draw(0)
+        self.unit = sum(self.sizes) / len(self.sizes)
+        return int((budget - self.fixed) / self.unit)
 
     def sentences(self, units: int) -> list[str]:
         """Fill the room with distractors, then insert the needles at random places."""
+        if units not in self._chosen and self.by_count:
+            while len(self.pool) < units:
+                self._more()
+            self._chosen[units] = self.pool[:units]
         if units not in self._chosen:
             self._draw(units)
             close = int(units * 0.004)
@@ -244,14 +265,17 @@ class Needles(Niah):
 
     def _draw(self, room: int) -> None:
         """Have distractors for ``room`` tokens and 40 to choose from."""
-        knobs = self.knobs
         while sum(self.sizes[:-40]) <= room or len(self.sizes) < 41:
-            more = [
-                knobs.needle(self.fresh(knobs.type_needle_k), self.fresh(knobs.type_needle_v))
-                for _ in range(40)
-            ]
-            self.pool += more
-            self.sizes += self.frame.pieces([f"{sentence}\n" for sentence in more])
+            self._more()
+
+    def _more(self) -> None:
+        knobs = self.knobs
+        more = [
+            knobs.needle(self.fresh(knobs.type_needle_k), self.fresh(knobs.type_needle_v))
+            for _ in range(40)
+        ]
+        self.pool += more
+        self.sizes += self.frame.pieces([f"{sentence}\n" for sentence in more])
 
 
 def insert(needles: list[str], hay: list[str], places: list[float]) -> list[str]:

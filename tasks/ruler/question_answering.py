@@ -15,7 +15,8 @@ from harness.errors import DataError
 from harness.tasks.data.library import Installed, installed
 from harness.tasks.data.readers import read_set
 from harness.tasks.framing import Frame, fill
-from harness.tasks.generation import Request, Sample, TooShortError, generate, rng_for
+from harness.tasks.generation import Request, Sample, generate, rng_for
+from harness.tasks.official import Steps
 
 HEAD = (
     "Answer the question based on the given documents. Only give me the answer and do not output "
@@ -91,13 +92,14 @@ def that_fit(
         sample = Answering(sizes, question, request, rng)
         # Only near the limit is the estimate not enough.
         near = 0.9 * length < sample.least
-        smallest.append(request.frame.count(sample.text(0), PREFIX) if near else sample.least)
+        least = request.frame.count(sample.text(sample.low), PREFIX) if near else sample.least
+        smallest.append(least)
         if smallest[-1] <= length:
             chosen.append(question)
         if len(chosen) == request.count:
             break
     if not chosen:
-        raise TooShortError(request.task, length, min(smallest))
+        raise request.too_short(length, min(smallest))
     return chosen
 
 
@@ -156,7 +158,11 @@ def hotpotqa(rows: Sequence[Any]) -> Corpus:
 
 
 class Answering:
-    """One sample; a unit is one token of room for distractors."""
+    """One sample.
+
+    A unit is one token of room for distractors, or one document where lengths are filled as
+    NVIDIA does.
+    """
 
     low = 0
     high = 10**9
@@ -176,6 +182,10 @@ class Answering:
         while len(self.others) + len(question.gold) < FEWEST and self._draw():
             pass
         self.needed = self.others[: max(0, FEWEST - len(question.gold))]
+        self.by_count = request.official is not None
+        if self.by_count:
+            self.low, self.high = len(question.gold), len(self.corpus.paragraphs)
+            self.unit = sizes.average
         self.tail = TAIL.format(question=question.text)
         self._chosen: dict[int, list[int]] = {0: []}
 
@@ -191,14 +201,22 @@ class Answering:
         return True
 
     def guess(self, budget: int) -> int:
-        """The room beside the documents that are always there."""
+        """The room beside the documents that are always there, or the documents that fit."""
+        if self.by_count:
+            bare = self.request.frame.count(HEAD + self.tail, PREFIX)
+            return int((budget - bare) / self.unit)
         return max(0, budget - self.least)
+
+    def steps(self, *_: int) -> Steps:
+        """NVIDIA's steps: ten documents."""
+        return Steps(10)
 
     @cached_property
     def least(self) -> int:
         """About how many tokens the documents that are always there make."""
         frame = self.request.frame
-        return frame.count(HEAD + self.tail, PREFIX) + sum(map(self.sizes.of, self.documents(0)))
+        shortest = self.documents(self.low)
+        return frame.count(HEAD + self.tail, PREFIX) + sum(map(self.sizes.of, shortest))
 
     def _distractors(self, room: int) -> list[int]:
         """More distractors that fill the room."""
@@ -231,7 +249,13 @@ class Answering:
 
     def documents(self, units: int) -> list[int]:
         """Paragraphs in the prompt's order."""
-        chosen = [*self.question.gold, *self.needed, *self._distractors(units)]
+        gold = self.question.gold
+        if self.by_count:
+            while len(gold) + len(self.others) < units and self._draw():
+                pass
+            chosen = [*gold, *self.others[: units - len(gold)]]
+        else:
+            chosen = [*gold, *self.needed, *self._distractors(units)]
         random.Random(f"{self.shuffle_seed}/{len(chosen)}").shuffle(chosen)
         return chosen
 
@@ -273,6 +297,13 @@ class Sizes:
     def __init__(self, corpus: Corpus, frame: Frame) -> None:
         self.corpus, self.frame = corpus, frame
         self.known: dict[int, int] = {}
+
+    @cached_property
+    def average(self) -> float:
+        """Tokens of a paragraph, by a hundred of them spread over the list."""
+        total = len(self.corpus.paragraphs)
+        some = range(0, total, -(-total // 100))
+        return sum(map(self.of, some)) / len(some)
 
     def of(self, index: int) -> int:
         """Tokens of paragraph ``index``."""

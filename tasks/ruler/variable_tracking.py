@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.tasks.framing import Frame, largest_fit
 from harness.tasks.generation import Request, Sample, generate
+from harness.tasks.official import Steps
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 HOPS = 4
@@ -90,6 +91,10 @@ class Tracking:
         """Lines that fit."""
         bare = self.frame.count(self.text(0), self.prefix)
         return int((budget - bare) / self.unit)
+
+    def steps(self, asked: int, _: int) -> Steps:
+        """NVIDIA's steps: ten lines, five below 4,096 tokens."""
+        return Steps(10 if asked >= 4096 else 5)
 
     def text(self, units: int) -> str:
         """Worked example, then the question proper."""
