@@ -208,6 +208,11 @@ def faults(device: str, source: Path | None = None) -> Iterator[str]:
         yield "GPUModelRunner._preprocess does not return positions third"
 
 
+def class_of(file: str, name: str) -> ast.ClassDef | None:
+    """A class of the installed vLLM as it stands in its text; None where it is not there."""
+    return _class(_source() / file, name)
+
+
 def _fault(needed: Method | Fields, owner: ast.ClassDef | None) -> str | None:
     where = f"vllm/{needed.file} has no"
     if owner is None:

@@ -12,7 +12,7 @@ from harness.engines.admission import admit, admit_pair
 from harness.engines.base import EngineSpec, Generation, LogLikelihood, Sampling
 from harness.engines.vllm import contract, flavour
 from harness.engines.vllm.attention import AttentionPath, load_path
-from harness.engines.vllm.host import Host, HostOptions
+from harness.engines.vllm.host import Host, HostOptions, config_of
 from harness.engines.vllm.refusals import check_model
 from harness.engines.vllm.wire import (
     POSITIONS_KEY,
@@ -21,7 +21,7 @@ from harness.engines.vllm.wire import (
     unique_salt,
 )
 from harness.errors import ConfigError
-from harness.models.config_facts import model_digest, read_config
+from harness.models.config_facts import model_digest
 from harness.schema.prompts import PreparedPair, PreparedPrompt
 from harness.schema.receipts import Receipt
 
@@ -68,7 +68,8 @@ class VllmEngine:
         """Start the engine that ``spec`` asks for; tens of seconds on a CPU.
 
         ``spec.options`` may set what :class:`HostOptions` has (``kv_tokens``, ``max_num_seqs``,
-        ``max_num_batched_tokens``, ``prefix_caching``, ``tensor_parallel``, ``load_format`` …).
+        ``max_num_batched_tokens``, ``prefix_caching``, ``tensor_parallel``, ``load_format`` …) and
+        whatever else vLLM's ``EngineArgs`` take (:mod:`harness.engines.vllm.arguments`).
 
         Raises
         ------
@@ -101,7 +102,7 @@ class VllmEngine:
             raise ConfigError(
                 f"the vllm engine has no prefill strategy {spec.prefill!r}: use --engine hf"
             )
-        check_model(spec.target, read_config(spec.target), "target")
+        check_model(spec.target, config_of(spec.target, spec.options), "target")
         if flavour.installed() is not None:  # a plan can be made without
             contract.check()
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from harness.engines.base import EngineSpec
-from harness.engines.vllm import contract, flavour
+from harness.engines.vllm import arguments, contract, flavour
 from harness.engines.vllm.childlog import ChildLog
 from harness.engines.vllm.cpu import debugging, prepare_environment, thread_binding
 from harness.engines.vllm.refusals import Role, refused
 from harness.engines.vllm.wire import check_request
-from harness.errors import ConfigError, EngineDiedError, HarnessError, ModelError
+from harness.errors import ConfigError, EngineDiedError, HarnessError, ModelError, nearest
 from harness.models.config_facts import (
     kv_bytes_per_token,
     longrope_threshold,
+    overridden,
     position_range,
     read_config,
 )
@@ -41,6 +42,9 @@ class HostOptions:
         Another worker than the role's own (an attention path's, a test's).
     attention_backend
         vLLM's name of one, where vLLM shall not choose.
+    engine
+        Further arguments of vLLM's ``EngineArgs``, as
+        :func:`~harness.engines.vllm.arguments.read_arguments` gives them.
     """
 
     model: str
@@ -57,6 +61,8 @@ class HostOptions:
     trust_remote_code: bool = False
     worker_cls: str | None = None
     attention_backend: str | None = None
+    pipeline_parallel: int = 1
+    engine: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def from_spec(cls, spec: EngineSpec, role: Role, **defaults: Any) -> HostOptions:
@@ -65,18 +71,24 @@ class HostOptions:
         Raises
         ------
         ConfigError
-            An option is unknown.
+            An option is neither one of these fields nor an argument of vLLM's engine.
         """
         given = dict(spec.options)
-        taken = {"model", "role", "dtype", "max_model_len"}
-        known = sorted({field.name for field in fields(cls)} - taken)
-        unknown = sorted(given.keys() - set(known))
+        taken = {"model", "role", "dtype", "max_model_len", "engine"}
+        own = {field.name for field in fields(cls)} - taken
+        known = own | arguments.known_types().keys()
+        unknown = sorted(given.keys() - known)
         if unknown:
-            raise ConfigError(
-                f"the vllm engine has no option {unknown[0]!r}: it has {', '.join(known)}"
-            )
-        options = {"kv_tokens": 2 * spec.max_model_len, **defaults, **given}
-        return cls(spec.target, role, spec.dtype, spec.max_model_len, **options)
+            hint = nearest(unknown[0], known)
+            raise ConfigError(f"the vllm engine has no option {unknown[0]!r}{hint}")
+        options = {"kv_tokens": 2 * spec.max_model_len, **defaults}
+        options |= {name: value for name, value in given.items() if name in own}
+        further = tuple(sorted((name, given[name]) for name in given.keys() - own))
+        return cls(spec.target, role, spec.dtype, spec.max_model_len, **options, engine=further)
+
+    def config(self) -> dict[str, Any]:
+        """The model's ``config.json`` as ``hf_overrides`` change it."""
+        return config_of(self.model, self.engine)
 
 
 class Host:
@@ -100,13 +112,13 @@ class Host:
             The model or an option does not fit; nothing is left running.
         """
         prepare_environment()
-        arguments = engine_arguments(options)
+        given = engine_arguments(options)
         before = {child.pid for child in _children()}
         log = ChildLog()
         quiet = contextlib.nullcontext() if debugging() else log.capture()
         try:
             with quiet, _environment(start_variables(options.tensor_parallel)):
-                engine = _start(arguments)
+                engine = _start(given)
         except BaseException as error:
             _end([child for child in _children() if child.pid not in before])
             cause = log.cause()
@@ -198,6 +210,12 @@ class Host:
             self._log.close()
 
 
+def config_of(model: str, options: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A model's ``config.json`` as the option ``hf_overrides`` changes it."""
+    overrides = dict(options).get("hf_overrides")
+    return overridden(read_config(model), arguments.for_vllm("hf_overrides", overrides))
+
+
 def engine_arguments(options: HostOptions) -> dict[str, Any]:
     """Arguments of vLLM's ``EngineArgs`` for an engine of ours.
 
@@ -208,9 +226,10 @@ def engine_arguments(options: HostOptions) -> dict[str, Any]:
         read, or its range is too short.
     """
     contract.check()
-    config = read_config(options.model)
+    config = options.config()
     _check_range(options, config)
-    return {
+    given = {name: arguments.for_vllm(name, value) for name, value in options.engine}
+    own = {
         "model": options.model,
         "dtype": options.dtype,
         "max_model_len": engine_length(options, config),
@@ -222,6 +241,7 @@ def engine_arguments(options: HostOptions) -> dict[str, Any]:
         "enable_chunked_prefill": options.chunked_prefill,
         "async_scheduling": False,
         "tensor_parallel_size": options.tensor_parallel,
+        "pipeline_parallel_size": options.pipeline_parallel,
         "load_format": options.load_format,
         "trust_remote_code": options.trust_remote_code,
         "worker_cls": options.worker_cls or flavour.require().worker_class(options.role),
@@ -230,6 +250,9 @@ def engine_arguments(options: HostOptions) -> dict[str, Any]:
         "use_tqdm_on_load": debugging(),
         "seed": 0,
     }
+    if "gpu_memory_utilization" in given and flavour.require().device != "cpu":
+        del own["kv_cache_memory_bytes"]  # vLLM sizes the cache by the share of the card
+    return own | given
 
 
 def engine_length(options: HostOptions, config: Mapping[str, Any] | None = None) -> int:
@@ -243,15 +266,15 @@ def engine_length(options: HostOptions, config: Mapping[str, Any] | None = None)
     length = options.max_model_len
     if options.role == "target":
         return length
-    config = read_config(options.model) if config is None else config
+    config = options.config() if config is None else config
     return length if longrope_threshold(config) == length else length + 1
 
 
-def _start(arguments: Mapping[str, Any]) -> Any:
+def _start(given: Mapping[str, Any]) -> Any:
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.engine.llm_engine import LLMEngine
 
-    return LLMEngine.from_engine_args(EngineArgs(**arguments))
+    return LLMEngine.from_engine_args(EngineArgs(**given))
 
 
 def _check_range(options: HostOptions, config: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 from harness.engines.base import EngineSpec
 from harness.engines.scorer import ScoreRequest, Scores
 from harness.engines.vllm import flavour
-from harness.engines.vllm.host import Host, HostOptions, engine_length
+from harness.engines.vllm.host import Host, HostOptions, config_of, engine_length
 from harness.engines.vllm.refusals import check_model
 from harness.errors import HarnessError
 from harness.methods.specprefill.vllm.passes import (
@@ -65,7 +65,7 @@ class VllmScorer:
         EngineRefusedError
             Its attention is not where the scores are taken from.
         """
-        check_model(spec.target, read_config(spec.target), "speculator")
+        check_model(spec.target, config_of(spec.target, spec.options), "speculator")
 
     @property
     def identity(self) -> dict[str, str]:
