@@ -27,7 +27,7 @@ from harness.report.pages.receipts import receipt_rows
 from harness.report.pages.times import BAND_HEADERS, band_rows, time_caption, time_rows
 from harness.report.pages.times import HEADERS as TIME_HEADERS
 from harness.report.source import Report
-from harness.report.verdicts import verdict_blocks
+from harness.report.verdicts import session_note, verdict_blocks
 from harness.run.provenance import version
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def render_html(report: Report) -> str:
         bands=band_rows(report.rows),
         band_headers=BAND_HEADERS,
         verdicts=verdict_blocks(report),
+        session_note=session_note(report.rows),
         arms=[_pair(arm) for arm in pairs],
         tasks=[_pair(task) for task in dict.fromkeys(row.task for row in report.rows)],
         remarks=list(formats.numbered(report.rows)),

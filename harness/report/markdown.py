@@ -14,7 +14,7 @@ from harness.report.pages.receipts import PROOF_WORDS, ReceiptRow, receipt_rows
 from harness.report.pages.times import BAND_HEADERS, band_rows, time_caption, time_rows
 from harness.report.pages.times import HEADERS as TIME_HEADERS
 from harness.report.source import Report
-from harness.report.verdicts import verdict_blocks
+from harness.report.verdicts import session_note, verdict_blocks
 from harness.schema.estimates import Interval
 from harness.schema.rows import CategoryMean, MeanWithout, Row, Without
 
@@ -60,6 +60,10 @@ def _lines(report: Report) -> Iterator[str]:
         "Brackets are 95 % intervals; Δ and speed-up are paired with full prefill; TTFT is the "
         f"median of single requests (batch 1). {escape(report.setting_sentence)}"
     )
+    note = session_note(report.rows)
+    if note is not None:
+        yield ""
+        yield note
     if marks:
         yield ""
         yield from (f"{number}. {escape(text)}" for text, number in marks.items())

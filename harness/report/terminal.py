@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.analysis.summary.notes import TOO_FEW, silent_notice
 from harness.report import formats
 from harness.report.pages.times import time_caption, time_rows
-from harness.report.verdicts import rival_lines, verdict_lines
+from harness.report.verdicts import rival_lines, session_note, verdict_lines
 from harness.schema.estimates import Interval
 from harness.schema.rows import CategoryMean, Row, RunSummary, Without
 
@@ -55,6 +55,9 @@ def render_table(summary: RunSummary, console: Console) -> None:
     for line in (*verdict_lines(rows), *rival_lines(summary.rival_comparisons)):
         console.print(_text(line))
     console.print(_text(LEGEND, "dim"))
+    note = session_note(rows)
+    if note is not None:
+        console.print(_text(note, "dim"))
     for remark, number in marks.items():
         console.print(_text(f"({number}) {remark}", "dim"))
 

@@ -39,6 +39,20 @@ def _label(row: Row) -> str:
     return alike if row.length is None else f"{alike} @ {row.length:,}"
 
 
+def session_note(rows: Sequence[Row]) -> str | None:
+    """Say what a speed-up's interval does not know: how sessions differ; None without one."""
+    found = {
+        row.ttft_speedup.sessions
+        for row in rows
+        if row.ttft_speedup is not None and row.ttft_speedup.bounds is not None
+    } - {None}
+    if not found:
+        return None
+    most = max(n for n in found if n is not None)
+    within = "within one session" if most == 1 else f"within {most} sessions, blocks as they come"
+    return f"Intervals of speed-ups are {within}: they do not say how sessions differ."
+
+
 def rival_lines(found: Sequence[RivalComparison]) -> list[str]:
     """A title and a line a comparison; nothing where there are no rivals at one keep rate."""
     lines = []

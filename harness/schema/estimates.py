@@ -143,6 +143,9 @@ class SpeedUp(Interval):
         All None where an order effect makes the measurement invalid, with ``reason``.
     blocks
         Complete blocks behind it.
+    sessions
+        Starts of the engines behind the blocks: an interval from one says only that process. None
+        in rows of older versions.
     order_effect, order_p
         Mean r of ABBA blocks minus BAAB's, in log units, with Welch's p.
     lag1
@@ -151,6 +154,7 @@ class SpeedUp(Interval):
 
     ratio: Number
     blocks: int
+    sessions: int | None = None
     order_effect: Number = None
     order_p: Number = None
     lag1: Number = None

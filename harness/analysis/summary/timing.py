@@ -123,6 +123,7 @@ def speed_up(table: pd.DataFrame, measure: str = "ttft") -> SpeedUp:
     )
     facts: dict[str, Any] = {
         "blocks": len(r),
+        "sessions": int(table["session"].nunique()),
         "order_effect": order.effect,
         "order_p": order.p,
         "lag1": lag1(r),

@@ -75,6 +75,7 @@ def test_every_format_says_the_same(summary, folder):
     for page in pages:
         flat = " ".join(page.replace("\\", "").split())
         assert "snapkv-k10 worse" in flat
+        assert "Intervals of speed-ups are within one session" in flat
         assert "specprefill-k10 against snapkv-k10 better" in flat
     raw = json.loads(summary.dumps())
     assert raw["rival_comparisons"][0]["verdict"]["kind"] == "better"
