@@ -334,7 +334,12 @@ def test_verdicts_and_rivals_agree(read: Read, summary: Raw, kind: str, compare:
     for row in summary["arms"]:
         if row["verdict"] and row["level"] != "seed":
             task, arm = labels(row)
-            verdicts[task].append(f"{arm} {_words(row['verdict'])}")
+            macro, average = row["macro"], ""
+            if macro:  # a group's verdict is on the benchmark's own average, not on the pool
+                weighs = f"(mean of {len(row['tasks'])} tasks, {macro['weighs']} weighing alike)"
+                task = task.replace("(pooled)", weighs)
+                average = f" (Δ {estimate(macro['delta'], 'mean', sign='+')})"
+            verdicts[task].append(f"{arm} {_words(row['verdict'])}{average}")
     wanted = [f"{task}: {'; '.join(arms)}" for task, arms in verdicts.items()]
     lines = read(kind, compare).lines
     assert lines[: len(wanted)] == wanted
