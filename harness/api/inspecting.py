@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from harness.api.options import Names, Overrides, make_config, make_overrides
+from harness.api.options import (
+    EngineArguments,
+    Names,
+    Overrides,
+    make_config,
+    make_overrides,
+)
 from harness.errors import ConfigError
 from harness.schema.prompts import PreparedPrompt, Prompt
 
@@ -74,6 +80,8 @@ def inspect(
     data: str | PathLike[str] | None = None,
     engine: str = "vllm",
     dtype: str = "bfloat16",
+    engine_args: EngineArguments = None,
+    speculator_args: EngineArguments = None,
     set_: Overrides = None,
 ) -> list[Inspection]:
     """Show what methods keep of one prompt; the target is not run.
@@ -108,6 +116,8 @@ def inspect(
         speculator=speculator,
         engine=engine,
         dtype=dtype,
+        engine_args=engine_args,
+        speculator_args=speculator_args,
         reference=False,
     )
     return inspect_prompt(config, make_overrides(set_), index)

@@ -12,6 +12,7 @@ from harness.run.config import RunConfig, parse_config
 
 Number = TypeVar("Number", int, float)
 Names = str | Iterable[str]
+EngineArguments = str | Mapping[str, Any] | None
 Overrides = Mapping[str, Any] | Iterable[str] | None
 
 
@@ -83,6 +84,23 @@ def make_config(source: str, **given: Any) -> RunConfig:
     if isinstance(known.get("data"), PathLike):
         known["data"] = str(known["data"])
     return parse_config(known, source)
+
+
+def with_arguments(
+    config: RunConfig, source: str, engine_args: EngineArguments, speculator_args: EngineArguments
+) -> RunConfig:
+    """Put arguments of engines in the place of a configuration's own; None leaves those.
+
+    Raises
+    ------
+    ConfigError
+        An argument is unknown, SpecPrefill's own or of a wrong type.
+    """
+    given = {"engine_args": engine_args, "speculator_args": speculator_args}
+    said = {name: value for name, value in given.items() if value is not None}
+    if not said:
+        return config
+    return parse_config({**config.model_dump(exclude_unset=True), **said}, source)
 
 
 _NUMBERS: Mapping[str, Callable[[Any], Any]] = {

@@ -9,7 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.api.options import Names, Overrides, make_config, make_overrides
+from harness.api.options import (
+    EngineArguments,
+    Names,
+    Overrides,
+    make_config,
+    make_overrides,
+)
 from harness.api.result import Run
 
 if TYPE_CHECKING:
@@ -42,6 +48,8 @@ def run(
     ruler_official: bool = False,
     engine: str = "vllm",
     dtype: str = "bfloat16",
+    engine_args: EngineArguments = None,
+    speculator_args: EngineArguments = None,
     set_: Overrides = None,
     reference: bool = True,
     out: str | PathLike[str] | None = None,
@@ -86,7 +94,9 @@ def run(
     ruler_official
         Fill RULER's lengths as NVIDIA's scripts do: prompt and new tokens together, in steps.
     engine, dtype
-        ``vllm``, ``hf`` or ``fake``; ``bfloat16`` or ``float32``.
+        ``vllm``, ``hf`` or ``fake``; ``bfloat16``, ``float16`` or ``float32``.
+    engine_args, speculator_args
+        Arguments of the target's and the speculator's vLLM: ``"tensor_parallel=2"`` or a mapping.
     set_
         Overrides of arms' options: ``["specprefill.chunk=64"]`` or
         ``{"specprefill": {"chunk": 64}}``.
@@ -139,6 +149,8 @@ def run(
         ruler_official=ruler_official or None,
         engine=engine,
         dtype=dtype,
+        engine_args=engine_args,
+        speculator_args=speculator_args,
         reference=reference,
         note=note,
     )

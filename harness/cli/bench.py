@@ -35,7 +35,11 @@ def ttft(  # noqa: PLR0917  (Typer passes options by name)
         str, typer.Option(help="Query rows; several as 1,8. No look-ahead is 1.")
     ] = "8",
     rounds: Annotated[int, typer.Option(help="Interleaved rounds after one of warm-up.")] = 5,
-    dtype: Annotated[str, typer.Option(help="bfloat16 or float32.")] = "bfloat16",
+    dtype: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
+    engine_args: Annotated[
+        str, typer.Option(help="Arguments of the target's vLLM, as tensor_parallel=2.")
+    ] = "",
+    speculator_args: Annotated[str, typer.Option(help="The same for the speculator's vLLM.")] = "",
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object, nothing else.")
     ] = False,
@@ -46,6 +50,7 @@ def ttft(  # noqa: PLR0917  (Typer passes options by name)
     target's prefill of the kept tokens, all measured in the same rounds, and how much of it is
     reached.
     """
+    from harness.engines.vllm.arguments import read_arguments
     from harness.errors import ConfigError
     from harness.run.bench.session import TtftOptions, bench_ttft, to_json, to_text
 
@@ -54,7 +59,17 @@ def ttft(  # noqa: PLR0917  (Typer passes options by name)
     except ValueError:
         raise ConfigError(f"--look-ahead takes numbers such as 1,8, not {look_ahead!r}") from None
     options = TtftOptions(
-        target, target_config, speculator, load, length, keep, depths, rounds, dtype
+        target,
+        target_config,
+        speculator,
+        load,
+        length,
+        keep,
+        depths,
+        rounds,
+        dtype,
+        read_arguments(engine_args),
+        read_arguments(speculator_args, "speculator"),
     )
     measured, results = bench_ttft(options, lambda line: print(line, file=sys.stderr))
     if json:

@@ -29,7 +29,13 @@ def inspect(  # noqa: PLR0917  (Typer passes options by name)
     target: Annotated[str | None, typer.Option(help="Target model.")] = None,
     speculator: Annotated[str | None, typer.Option(help="Speculator model.")] = None,
     engine: Annotated[str, typer.Option(help="vllm, hf or fake.")] = "vllm",
-    dtype: Annotated[str, typer.Option(help="bfloat16 or float32.")] = "bfloat16",
+    dtype: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
+    engine_args: Annotated[
+        str | None, typer.Option(help="Arguments of the target's vLLM, which is not started.")
+    ] = None,
+    speculator_args: Annotated[
+        str | None, typer.Option(help="Arguments of the speculator's vLLM, as max_num_seqs=4.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Override an option of the arm.")
     ] = None,
@@ -56,6 +62,8 @@ def inspect(  # noqa: PLR0917  (Typer passes options by name)
             data=data,
             engine=engine,
             dtype=dtype,
+            engine_args=engine_args,
+            speculator_args=speculator_args,
             set_=set_,
         )
         if json:

@@ -64,7 +64,14 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
     engine: Annotated[str, typer.Option(help="vllm, hf (transformers) or fake (no model).")] = (
         "vllm"
     ),
-    dtype: Annotated[str, typer.Option(help="bfloat16 or float32.")] = "bfloat16",
+    dtype: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
+    engine_args: Annotated[
+        str | None,
+        typer.Option(help="Arguments of the target's vLLM, as tensor_parallel=2,max_num_seqs=4."),
+    ] = None,
+    speculator_args: Annotated[
+        str | None, typer.Option(help="The same for the speculator's vLLM.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Override an arm's option, as specprefill.chunk=64."),
@@ -126,6 +133,8 @@ def run(  # noqa: PLR0917  (Typer passes options by name)
         ruler_official=ruler_official or None,
         engine=engine,
         dtype=dtype,
+        engine_args=engine_args,
+        speculator_args=speculator_args,
         reference=not no_reference,
         note=note,
     )

@@ -22,6 +22,12 @@ def sweep(  # noqa: PLR0917  (Typer passes options by name)
         list[str] | None,
         typer.Option("--set", help="Override an arm's option, as specprefill.chunk=64."),
     ] = None,
+    engine_args: Annotated[
+        str | None, typer.Option(help="Arguments of the target's vLLM, in place of the file's.")
+    ] = None,
+    speculator_args: Annotated[
+        str | None, typer.Option(help="The same for the speculator's vLLM.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run; an existing run there is resumed.")
     ] = None,
@@ -52,11 +58,11 @@ def sweep(  # noqa: PLR0917  (Typer passes options by name)
     cell is recorded and the sweep goes on; the exit code then says so, and a resume tries only
     the failed cells.
     """
-    from harness.api.options import make_overrides
+    from harness.api.options import make_overrides, with_arguments
     from harness.cli.shared import run_and_report
     from harness.run.sweeps import load_sweep, print_dry_run
 
-    config = load_sweep(file)
+    config = with_arguments(load_sweep(file), "harness sweep", engine_args, speculator_args)
     overrides = make_overrides(set_)
     if dry_run:
         print_dry_run(config, overrides, json_output=json)

@@ -22,7 +22,7 @@ class EngineSpec:
     target
         Folder or hub name of the target model.
     dtype
-        ``bfloat16`` or ``float32``.
+        ``bfloat16``, ``float16`` or ``float32``.
     max_model_len
         Highest position + 1 that a request may reach, in *original* positions.
     attention

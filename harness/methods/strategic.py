@@ -29,7 +29,8 @@ class HasStrategy(OneByOne):
 
 def on_transformers(base: EngineSpec, **changes: str) -> EngineSpec:
     """Return ``base`` on the transformers engine with another attention or prefill strategy."""
-    return replace(base, engine=ENGINE, **changes)  # type: ignore[arg-type]  # str fields only
+    options = base.options if base.engine == ENGINE else ()  # another engine's say nothing to it
+    return replace(base, engine=ENGINE, options=options, **changes)  # type: ignore[arg-type]
 
 
 def whole_prompt(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
 from harness.errors import ConfigError, ModelError
 from harness.models.folders import digest_of, locate, max_positions
@@ -112,6 +113,9 @@ class ResolvedModels:
         :func:`harness.models.folders.digest_of` by role.
     max_positions, speculator_max_positions
         Position ranges: M + new tokens must not exceed the target's.
+    speculator_options
+        How the speculator's engine is started, as of
+        :class:`~harness.engines.base.EngineSpec.options`.
     """
 
     preset: str | None
@@ -123,6 +127,7 @@ class ResolvedModels:
     digests: Mapping[str, str]
     max_positions: int
     speculator_max_positions: int
+    speculator_options: tuple[tuple[str, Any], ...] = ()
 
 
 def resolve(

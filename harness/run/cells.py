@@ -63,7 +63,8 @@ class CellBuilder:
 
         def add(planned: PlannedArm, spec: EngineSpec) -> None:
             is_reference = planned.arm.method == REFERENCE
-            plain = replace(spec, attention="dense", prefill="standard", options=())
+            own = self.base.options if spec.engine == self.base.engine else ()
+            plain = replace(spec, attention="dense", prefill="standard", options=own)
             if self.config.reference and not is_reference and plain.engine not in references:
                 add(self.arms[0], plain)
             record = self._record(planned, spec, examples, (length, seed, definition))
@@ -113,6 +114,8 @@ class CellBuilder:
             "target": digests.get("target"),
             "speculator": digests.get("speculator") if uses_speculator else None,
         }
+        if uses_speculator and self.models.speculator_options:
+            identity["speculator_options"] = [list(p) for p in self.models.speculator_options]
         own = {name: self._own_digests[name] for name in method.own_models}
         if own:
             identity["models"] = own

@@ -14,10 +14,12 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from harness.engines.vllm.arguments import read_arguments
 from harness.errors import ConfigError, nearest
 from harness.schema.yaml_files import read_yaml
 from harness.tasks.scoring.answers import ANSWER_METRICS
@@ -58,6 +60,8 @@ class RunConfig(BaseModel):
     options; the key ``method`` in them names the method or arm file it stands on (default: the
     name itself). ``limit`` and ``latency_samples`` count examples per task, length and seed; left
     out, they are what a first look takes (:data:`DEFAULT_EXAMPLES`, :data:`DEFAULT_BLOCKS`).
+    ``engine_args`` and ``speculator_args`` are arguments of vLLM's engines
+    (:mod:`harness.engines.vllm.arguments`); they are part of a cell's identity.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -77,7 +81,9 @@ class RunConfig(BaseModel):
     target: str | None = None
     speculator: str | None = None
     engine: Literal["vllm", "hf", "fake"] = "vllm"
-    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    engine_args: Mapping[str, Any] = Field(default_factory=dict)
+    speculator_args: Mapping[str, Any] = Field(default_factory=dict)
     reference: bool = True
     query_from: str | None = None
     metric: str | None = None
@@ -102,6 +108,23 @@ class RunConfig(BaseModel):
             raise ValueError("a value stands twice")
         return value
 
+    @field_validator("engine_args", "speculator_args", mode="before")
+    @classmethod
+    def _arguments(cls, value: Any, info: ValidationInfo) -> Any:
+        """Type an engine's arguments, written ``a=1,b=2`` or as a mapping, by vLLM's own types."""
+        if not isinstance(value, (str, Mapping)):
+            raise ValueError("write name=value,… or a mapping")
+        engine = info.data.get("engine", "vllm")
+        role = "speculator" if info.field_name == "speculator_args" else "target"
+        try:
+            if engine == "vllm":
+                return read_arguments(value, role)
+            if value:
+                raise ConfigError(f"the {engine} engine takes none: they are vLLM's")
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return {}
+
     @model_validator(mode="after")
     def _metric(self) -> RunConfig:
         if self.metric is not None and self.metric not in ANSWER_METRICS:
@@ -122,8 +145,12 @@ class RunConfig(BaseModel):
 
     @property
     def digest(self) -> str:
-        """sha256 of the canonical JSON of what shapes results (``note`` does not)."""
-        return canonical_digest(self.model_dump(mode="json", exclude={"note"}))
+        """sha256 of the canonical JSON of what shapes results (``note`` does not).
+
+        Arguments of engines that nobody has given are left out: older runs know of none.
+        """
+        unsaid = {name for name in ("engine_args", "speculator_args") if not getattr(self, name)}
+        return canonical_digest(self.model_dump(mode="json", exclude={"note", *unsaid}))
 
 
 def canonical_digest(value: Any) -> str:

@@ -55,12 +55,16 @@ class Opened:
 
 
 def scorer_spec(spec: EngineSpec, models: ResolvedModels) -> EngineSpec:
-    """The speculator's engine beside a target's: of the same kind, in the same dtype."""
+    """The speculator's engine beside a target's: of the same kind, in the same dtype.
+
+    Its own arguments are vLLM's.
+    """
     return EngineSpec(
         engine=spec.engine,
         target=str(models.speculator),
         dtype=spec.dtype,
         max_model_len=models.speculator_max_positions,
+        options=models.speculator_options if spec.engine == "vllm" else (),
     )
 
 

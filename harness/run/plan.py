@@ -130,7 +130,14 @@ def build_plan(config: RunConfig, overrides: Mapping[str, Mapping[str, Any]] | N
     config = _with_limit(config, tasks)
     models = resolve(config.preset, config.target, config.speculator)
     tokenizer = Tokenizer.load(str(models.target))
-    base = EngineSpec(config.engine, str(models.target), config.dtype, models.max_positions)
+    models = replace(models, speculator_options=tuple(config.speculator_args.items()))
+    base = EngineSpec(
+        config.engine,
+        str(models.target),
+        config.dtype,
+        models.max_positions,
+        options=tuple(config.engine_args.items()),
+    )
     check_target(base)
     if any("scorer" in planned.method.needs for planned in arms):
         check_scorer(scorer_spec(base, models))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class TtftOptions:
     look_aheads: tuple[int, ...]
     rounds: int
     dtype: str
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
+    speculator_args: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise ConfigError, one line, for values that cannot be measured."""
@@ -52,17 +54,18 @@ def bench_ttft(options: TtftOptions, say: Say) -> tuple[list[Round], list[Result
     options.check()
     speculator = options.speculator or str(prepare_smollm2())
     room = options.length + max(options.look_aheads) + 1
-    batch = (("max_num_batched_tokens", max(options.length, 2048)), ("kv_tokens", 2 * room))
+    batch = {"max_num_batched_tokens": max(options.length, 2048), "kv_tokens": 2 * room}
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as scratch:
         target = options.target
         if options.target_config is not None:
             target = str(write_shape(options.target_config, Path(speculator), Path(scratch)))
         say("starting the target")
-        own = (*batch, ("load_format", options.load))
-        spec = EngineSpec("vllm", str(target), options.dtype, room, options=own)
+        own = {**batch, "load_format": options.load, **options.engine_args}
+        spec = EngineSpec("vllm", str(target), options.dtype, room, options=tuple(own.items()))
         with VllmEngine.open(spec) as engine:
             say("starting the speculator")
-            spec = EngineSpec("vllm", speculator, options.dtype, room, options=batch)
+            own = {**batch, **options.speculator_args}
+            spec = EngineSpec("vllm", speculator, options.dtype, room, options=tuple(own.items()))
             with VllmScorer.open(spec) as scorer:
                 rounds = run_rounds(
                     engine,

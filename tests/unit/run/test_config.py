@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.api.options import with_arguments
 from harness.errors import ConfigError
-from harness.run.config import RunConfig, load_config, parse_config
+from harness.run.config import RunConfig, canonical_digest, load_config, parse_config
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,13 @@ from harness.run.config import RunConfig, load_config, parse_config
         ({"keep": []}, "keep: "),
         ({"look_ahead": 0}, "look_ahead.0: Input should be greater than or equal to 1"),
         ({"limit": -3}, "limit: Input should be greater than or equal to 1"),
-        ({"dtype": "int3"}, "dtype: Input should be 'bfloat16' or 'float32'"),
+        ({"dtype": "int3"}, "dtype: Input should be 'bfloat16', 'float16' or 'float32'"),
+        ({"engine_args": "max_num_seqz=2"}, "engine_args: vLLM's engine has no argument"),
+        ({"engine_args": {"max_num_seqz": 2}}, "did you mean 'max_num_seqs'"),
+        ({"engine_args": "worker_cls=x"}, "worker_cls cannot be set for the target"),
+        ({"speculator_args": "pipeline_parallel_size=2"}, "for the speculator"),
+        ({"engine_args": "max_num_seqs=2", "engine": "hf"}, "the hf engine takes none"),
+        ({"engine_args": [1]}, "engine_args: write name=value"),
         ({"preset": "a", "target": "b"}, "either preset, or target and speculator"),
         ({"speculator": "b"}, "speculator is given without target"),
         ({"keep": [0.1, 0.1]}, "a value stands twice"),
@@ -52,6 +59,27 @@ def test_a_note_does_not_change_identity() -> None:
     """Two runs that differ in their note only may resume each other; another seed may not."""
     assert RunConfig(note="x").digest == RunConfig().digest
     assert RunConfig(seed=(1,)).digest != RunConfig().digest
+
+
+def test_arguments_of_engines_are_typed_wherever_they_are_written() -> None:
+    """A command line's text and a file's mapping are the same configuration, and part of it."""
+    text = parse_config({"engine_args": "max_num_seqs=2", "speculator_args": "block_size=32"}, "f")
+    mapping = {"engine_args": {"max_num_seqs": 2}, "speculator_args": {"block_size": 32}}
+    assert parse_config(mapping, "f") == text
+    assert text.engine_args == {"max_num_seqs": 2}
+    assert text.digest != RunConfig().digest
+    assert parse_config(text.model_dump(), "f") == text
+    assert with_arguments(text, "f", None, None) is text
+    other = with_arguments(text, "f", "max_num_seqs=3", None)
+    assert (other.engine_args, other.speculator_args) == ({"max_num_seqs": 3}, {"block_size": 32})
+
+
+def test_arguments_that_nobody_has_given_leave_the_digest_as_it_was() -> None:
+    """A run of before there were any can be resumed."""
+    before = RunConfig().model_dump(mode="json")
+    for name in ("note", "engine_args", "speculator_args"):
+        del before[name]
+    assert RunConfig().digest == canonical_digest(before)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.integers(), min_size=1, max_size=3))

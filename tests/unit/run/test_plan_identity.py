@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tiny import tiny_model, tiny_tokenizer
 
-from harness.run.config import RunConfig
+from harness.run.config import RunConfig, parse_config
 from harness.run.plan import build_plan
+from harness.schema.records import CellRecord
 
 
 def cells(compressor: Path) -> dict[str, str]:
@@ -33,3 +34,36 @@ def test_a_methods_own_model_is_part_of_its_cells(tmp_path: Path) -> None:
     after = cells(tmp_path)
     assert after["full"] == before["full"]
     assert after["llmlingua"] != before["llmlingua"]
+
+
+def planned(**given: object) -> dict[str, CellRecord]:
+    """Cells by method of a small run with arguments for its engines; nothing is started."""
+    raw = {
+        "task": "ruler_niah_single_1",
+        "length": 512,
+        "arms": ["full", "specprefill", "snapkv"],
+        "limit": 1,
+        "preset": "smollm2",
+        **given,
+    }
+    cells = build_plan(parse_config(raw, "test")).cells
+    return {f"{cell.record.method}/{cell.record.engine}": cell.record for cell in cells}
+
+
+def test_arguments_of_engines_are_part_of_a_cell() -> None:
+    """The target's of every cell on it, the speculator's of those it scores; transformers has none.
+
+    Without any, identities have nothing more in them than they had.
+    """
+    plain = planned()
+    target = planned(engine_args="max_num_seqs=2")
+    scorer = planned(speculator_args={"block_size": 32})
+    changed = {name for name in plain if target[name].cell_id != plain[name].cell_id}
+    assert changed == {"full/vllm", "specprefill/vllm"}
+    assert target["full/vllm"].identity["engine_options"] == [["max_num_seqs", 2]]
+    assert target["specprefill/vllm"].reference_cell_id == target["full/vllm"].cell_id
+    changed = {name for name in plain if scorer[name].cell_id != plain[name].cell_id}
+    assert changed == {"specprefill/vllm"}
+    assert scorer["specprefill/vllm"].identity["speculator_options"] == [["block_size", 32]]
+    assert "speculator_options" not in plain["specprefill/vllm"].identity
+    assert plain["full/vllm"].identity["engine_options"] == []
