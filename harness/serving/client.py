@@ -18,6 +18,7 @@ from harness.serving.receipts import ServedReceipt
 from harness.serving.tickets import Ticket, current_ticket
 
 _POLL_S = 0.05
+_END_S = 2.0  # for idle processes to end by themselves
 
 
 class SpecPrefillLLM(AsyncLLM):  # type: ignore[misc]
@@ -128,7 +129,8 @@ class SpecPrefillLLM(AsyncLLM):  # type: ignore[misc]
         self.draining = True
         while self._in_flight and not self.errored and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-        super().shutdown(timeout=timeout)
+        # Nothing is in flight any more, or it has had its time: vLLM's own would wait once more.
+        super().shutdown(timeout=_END_S)
         if planner is not None:
             planner.speculator.close()
             planner.close()

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness.engines.vllm.childlog import ChildLog
-from harness.engines.vllm.refusals import check_options
 from harness.errors import ConfigError, HarnessError, ModelError
 from harness.methods.base import MethodContext
 from harness.methods.specprefill.vllm.async_scorer import AsyncVllmScorer
 from harness.models.tokenizer import Tokenizer
+from harness.serving.arguments import check_server_options
 from harness.serving.checks import check_hooks, measure_rates
 from harness.serving.metrics import Metrics
 from harness.serving.middleware import SpecPrefillMiddleware
@@ -191,29 +191,3 @@ def told_in_one_line(quiet: bool) -> Iterator[None]:
         ) from error
     finally:
         log.close()
-
-
-def check_server_options(options: Mapping[str, Any]) -> None:
-    """Refuse options of vLLM's server that the join cannot honour.
-
-    Raises
-    ------
-    HarnessError
-        One line that names the option.
-    """
-    check_options(options)
-    refused: dict[str, Callable[[Any], bool]] = {
-        "api_server_count": lambda value: value not in {None, 1},
-        "data_parallel_size": lambda value: value not in {None, 1},
-        "pipeline_parallel_size": lambda value: value not in {None, 1},
-        "kv_transfer_config": bool,
-        "headless": bool,
-        "grpc": bool,
-        "skip_tokenizer_init": bool,
-    }
-    for name, wrong in refused.items():
-        if wrong(options.get(name)):
-            raise ConfigError(
-                f"SpecPrefill's server cannot honour --{name.replace('_', '-')} "
-                f"{options[name]}: leave it out"
-            )

@@ -15,11 +15,9 @@ from harness.methods.arms import build_method
 from harness.methods.specprefill.config import SpecPrefillConfig
 from harness.methods.specprefill.cross_family import speculator_tokenizer
 from harness.methods.specprefill.method import SpecPrefill
+from harness.methods.specprefill.paper_config import MIN_TOKENS
 from harness.models.config_facts import position_range, read_config
 from harness.serving.tickets import MAX_LOOK_AHEAD
-
-MIN_TOKENS = 512
-"""Prompts below this length are prefilled whole: there is little to save."""
 
 _DEFAULTS: dict[str, Any] = {
     "min_tokens": MIN_TOKENS,

@@ -10,8 +10,9 @@ from argparse import Namespace
 from typing import Any
 
 from harness.engines.vllm.cpu import debugging, prepare_environment
-from harness.engines.vllm.host import engine_arguments, start_variables
+from harness.engines.vllm.host import start_variables
 from harness.errors import ConfigError
+from harness.serving.arguments import parsed
 from harness.serving.options import ServeOptions
 
 
@@ -29,15 +30,14 @@ def serve(options: ServeOptions) -> None:
     os.environ.update(start_variables(1))
     # As vLLM's command line does: a forked engine would inherit this process's threads.
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
-    from harness.serving.join import Join, check_server_options, told_in_one_line
+    from harness.serving.join import Join, told_in_one_line
 
     def ready() -> None:
         where = f"http://{args.host}:{args.port}/v1"
         print(f"harness: serving {options.name} on {where}", file=sys.stderr, flush=True)
 
     with told_in_one_line(not debugging()):  # vLLM talks while it is imported
-        args = vllm_arguments(options)
-        check_server_options(vars(args))
+        args = parsed(options)
         join = Join(options.join, quiet=not debugging(), ready=ready)
         join.options.scorer(int(args.max_model_len), options.dtype)  # the speculator's range
         address, sock = _listen(args)
@@ -54,50 +54,6 @@ def _silence() -> None:
     """
     sys.stderr.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-
-
-def vllm_arguments(options: ServeOptions) -> Namespace:
-    """The arguments of vLLM's own server: ours as its defaults, the user's own on top.
-
-    Raises
-    ------
-    HarnessError
-        A model or an option does not fit.
-    """
-    target = options.target_options()
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
-
-    class Parser(FlexibleArgumentParser):  # type: ignore[misc]
-        """vLLM's parser, whose faults are one line."""
-
-        def error(self, message: str) -> Any:
-            raise ConfigError(f"vLLM's server: {message}")
-
-    parser = make_arg_parser(Parser(prog="harness serve"))
-    ours = engine_arguments(target) | {
-        "max_model_len": target.max_model_len,
-        "host": options.host,
-        "port": options.port,
-        "api_key": list(options.api_keys) or None,
-        "served_model_name": [options.name],
-        "disable_log_stats": False,  # /metrics
-        "shutdown_timeout": int(options.join.drain_s),
-        "uvicorn_log_level": "info" if debugging() else "warning",
-        "disable_uvicorn_access_log": not debugging(),
-    }
-    parser.set_defaults(**ours)
-    args: Namespace = parser.parse_args(list(options.vllm))
-    for name in ("model", "worker_cls"):
-        if getattr(args, name) != ours[name]:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} of vLLM's server is set by harness serve"
-            )
-    try:
-        validate_parsed_serve_args(args)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"vLLM's server: {str(error).removeprefix('Error: ')}") from error
-    return args
 
 
 def _listen(args: Namespace) -> tuple[str, Any]:

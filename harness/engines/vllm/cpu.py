@@ -26,13 +26,19 @@ _OPENMP = ("libiomp", "libgomp", "libomp")
 _CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16")
 
 
-def prepare_environment() -> None:
+def prepare_environment(*, logging: bool = True) -> None:
     """Set the variables that vLLM and OpenMP read at start; call it before importing vLLM.
 
     Values that the user has set are kept. Child processes inherit all of them.
+
+    Parameters
+    ----------
+    logging
+        False leaves vLLM's logging as it is: where the user has started vLLM itself.
     """
     for name, value in _defaults().items():
-        os.environ.setdefault(name, value)
+        if logging or not name.startswith("VLLM_LOGGING"):
+            os.environ.setdefault(name, value)
     if sys.platform == "linux":
         _preload()
 

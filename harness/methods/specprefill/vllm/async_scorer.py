@@ -28,6 +28,8 @@ from harness.methods.specprefill.vllm.passes import (
 from harness.methods.specprefill.windows import WindowPlan
 from harness.models.config_facts import bos_token_id, read_config
 
+_END_S = 2.0  # for the engine's processes to end by themselves
+
 
 class AsyncVllmScorer:
     """Scores prompts with a speculator in an ``AsyncLLM``.
@@ -206,7 +208,7 @@ class AsyncVllmScorer:
 
     def close(self) -> None:
         """End the engine and its processes. Idempotent."""
-        self.engine.shutdown()
+        self.engine.shutdown(timeout=_END_S)
 
 
 async def _last_tokens(queue: Any) -> tuple[int, ...]:

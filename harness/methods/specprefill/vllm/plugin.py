@@ -7,6 +7,7 @@ does nothing but look them up.
 from __future__ import annotations
 
 import os
+import sys
 
 from harness.engines.vllm import following, waiting
 
@@ -28,6 +29,8 @@ def register() -> None:
 
     if multiprocessing.parent_process() is not None:
         return  # vLLM's own engine and worker processes build no LLM
+    if "vllm.entrypoints.launchers.api_server.entry" in sys.modules:
+        return  # a server builds none either: harness.serving.plugin
     from harness.methods.specprefill.vllm.drop_in import enable_prefill_spec
 
     enable_prefill_spec(model, os.environ.get("SPECPREFILL_CONFIG"))
