@@ -62,6 +62,12 @@ def serve(  # noqa: PLR0917  (Typer passes options by name)
     speculator_kv_tokens: Annotated[
         int | None, typer.Option(help="Tokens in the speculator's cache.")
     ] = None,
+    engine_args: Annotated[
+        str, typer.Option(help="Arguments of the target's vLLM engine: name=value,…")
+    ] = "",
+    speculator_args: Annotated[
+        str, typer.Option(help="Arguments of the speculator's vLLM engine: name=value,…")
+    ] = "",
     speculator_timeout: Annotated[
         float, typer.Option(help="Seconds a prompt waits for its scores, then goes whole.")
     ] = 60.0,
@@ -96,6 +102,7 @@ def serve(  # noqa: PLR0917  (Typer passes options by name)
         speculator=str(models.speculator),
         knobs=knobs,
         kv_tokens=speculator_kv_tokens,
+        engine=speculator_args,
         timeout_s=speculator_timeout,
         drain_s=drain,
         max_body=int(max_body_mb * 2**20),
@@ -112,6 +119,7 @@ def serve(  # noqa: PLR0917  (Typer passes options by name)
             max_model_len=max_model_len,
             kv_tokens=kv_tokens,
             max_num_seqs=max_num_seqs,
+            engine=engine_args,
             vllm=tuple(vllm or ()),
         )
     )

@@ -9,7 +9,7 @@ from typing import Any
 from harness.engines.vllm import flavour
 from harness.engines.vllm.cpu import debugging
 from harness.engines.vllm.host import HostOptions, engine_arguments
-from harness.engines.vllm.refusals import check_options, check_target
+from harness.engines.vllm.refusals import check_model, check_options
 from harness.errors import ConfigError
 from harness.models.config_facts import position_range, read_config
 from harness.serving.options import ServeOptions
@@ -63,7 +63,6 @@ def parsed(options: ServeOptions) -> Namespace:
 
     parser = make_arg_parser(Parser(prog="harness serve"))
     ours = engine_arguments(target) | {
-        "max_model_len": target.max_model_len,
         "host": options.host,
         "port": options.port,
         "api_key": list(options.api_keys) or None,
@@ -96,7 +95,7 @@ def completed(args: Namespace) -> None:
     """
     check_server_options(vars(args))
     config = read_config(args.model)
-    check_target(args.model, config)
+    check_model(args.model, config, "target")
     found = flavour.require()
     if args.worker_cls != "auto":
         raise ConfigError("SpecPrefill needs its own --worker-cls: leave yours out")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from harness.engines.base import EngineSpec
 from harness.engines.vllm import flavour
+from harness.engines.vllm.arguments import read_arguments
 from harness.engines.vllm.host import HostOptions
-from harness.engines.vllm.refusals import check_model
+from harness.engines.vllm.refusals import Role, check_model
 from harness.errors import ConfigError
 from harness.methods.arms import build_method
 from harness.methods.specprefill.config import SpecPrefillConfig
@@ -39,6 +41,9 @@ class JoinOptions:
         SpecPrefill's options, in place of :data:`_DEFAULTS` and the method's own.
     kv_tokens
         Tokens that the speculator's KV cache holds; twice its range where left out.
+    engine
+        Further arguments of the speculator's engine, ``name=value,…``
+        (:mod:`harness.engines.vllm.arguments`).
     timeout_s
         Seconds that a prompt may wait for its scores before it is prefilled whole.
     drain_s
@@ -51,6 +56,7 @@ class JoinOptions:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     kv_tokens: int | None = None
     max_num_seqs: int = 8
+    engine: str = ""
     timeout_s: float = 60.0
     drain_s: float = 30.0
     max_body: int = 16 * 2**20
@@ -62,6 +68,7 @@ class JoinOptions:
         if not self.drain_s >= 0:
             raise ConfigError(f"drain_s must be at least 0, not {self.drain_s}")
         self.config()
+        read_arguments(self.engine, "speculator")
 
     def config(self) -> SpecPrefillConfig:
         """SpecPrefill's configuration.
@@ -79,23 +86,28 @@ class JoinOptions:
         return method.config
 
     def scorer(self, target_len: int, dtype: str) -> HostOptions:
-        """How the speculator is started, beside a target of ``target_len`` positions."""
-        limit = position_range(read_config(self.speculator))
-        length = target_len + MAX_LOOK_AHEAD if limit is None else limit
-        length = min(length, target_len + MAX_LOOK_AHEAD)
-        return HostOptions(
-            model=self.speculator,
-            role="speculator",
-            dtype=dtype,
-            max_model_len=length,
+        """How the speculator is started, beside a target of ``target_len`` positions.
+
+        Raises
+        ------
+        HarnessError
+            The model cannot be a speculator, or an argument of its engine does not fit.
+        """
+        config = read_config(self.speculator)
+        check_model(self.speculator, config, "speculator")
+        longest = target_len + MAX_LOOK_AHEAD
+        length = min(position_range(config) or longest, longest)
+        worker = flavour.require().worker_class("speculator", "harness.methods.specprefill.vllm")
+        return _host_options(
+            EngineSpec("vllm", self.speculator, dtype, length),
+            "speculator",
+            self.engine,
             kv_tokens=self.kv_tokens or 2 * length,
             max_num_seqs=self.max_num_seqs,
             # Long prompts are scored in steps this short, so that others' scores come in between.
             max_num_batched_tokens=2048,
             prefix_caching=True,
-            worker_cls=flavour.require().worker_class(
-                "speculator", "harness.methods.specprefill.vllm"
-            ),
+            worker_cls=worker,
         )
 
     def other_tokenizer(self, target: str) -> str | None:
@@ -117,6 +129,8 @@ class ServeOptions:
         Tokens of prompt and answer together; the target's range where left out.
     kv_tokens
         Tokens that the target's KV cache holds; twice ``max_model_len`` where left out.
+    engine
+        Further arguments of the target's engine, ``name=value,…``.
     vllm
         Further options of vLLM's own server, as on its command line.
     """
@@ -131,6 +145,7 @@ class ServeOptions:
     max_model_len: int | None = None
     kv_tokens: int | None = None
     max_num_seqs: int = 32
+    engine: str = ""
     vllm: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -140,6 +155,7 @@ class ServeOptions:
             raise ConfigError(f"--dtype is {self.dtype}: it takes bfloat16 or float32")
         if self.max_num_seqs < 1:
             raise ConfigError(f"--max-num-seqs is {self.max_num_seqs}: at least 1")
+        read_arguments(self.engine, "target")
 
     def target_options(self) -> HostOptions:
         """How the target is started.
@@ -157,12 +173,17 @@ class ServeOptions:
             raise ConfigError(
                 f"--max-model-len is {length}: {self.name} takes 2…{limit or 'any'} tokens"
             )
-        return HostOptions(
-            model=self.target,
-            role="target",
-            dtype=self.dtype,
-            max_model_len=length,
+        return _host_options(
+            EngineSpec("vllm", self.target, self.dtype, length),
+            "target",
+            self.engine,
             kv_tokens=self.kv_tokens or 2 * length,
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=2048,
         )
+
+
+def _host_options(spec: EngineSpec, role: Role, further: str, **ours: Any) -> HostOptions:
+    """Ours, and on top of them what the user says of the engine."""
+    given = tuple(read_arguments(further, role).items())
+    return HostOptions.from_spec(replace(spec, options=given), role, **ours)
