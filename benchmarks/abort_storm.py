@@ -20,7 +20,8 @@ import numpy as np
 
 from harness.engines.base import EngineSpec
 from harness.engines.scorer import ScoreRequest, Scores, ScoringConfig
-from harness.methods.specprefill.vllm.scorer import VllmScorer, _Pass
+from harness.methods.specprefill.vllm.passes import Pass
+from harness.methods.specprefill.vllm.scorer import VllmScorer
 from harness.models.embedded import prepare_smollm2
 
 LIMIT = 1024
@@ -58,7 +59,7 @@ class Storm:
         length, rows = self.draw.randint(16, 480), self.draw.choice((1, 8, 200))
         tokens = tuple(self.draw.randint(20, 49_000) for _ in range(length))
         config = ScoringConfig(look_ahead=rows, ignore_eos=True)
-        name, internal = self.scorer._add(_Pass(tokens, config, rows))
+        name, internal = self.scorer._add(Pass(tokens, config, rows))
         self.live[name] = internal
 
     def step(self) -> None:

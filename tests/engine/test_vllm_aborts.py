@@ -10,7 +10,8 @@ from tiny import tiny_model, tiny_tokenizer
 
 from harness.engines.base import EngineSpec
 from harness.engines.scorer import ScoreRequest, Scores, ScoringConfig
-from harness.methods.specprefill.vllm.scorer import VllmScorer, _Pass
+from harness.methods.specprefill.vllm.passes import Pass
+from harness.methods.specprefill.vllm.scorer import VllmScorer
 
 pytestmark = pytest.mark.engine
 
@@ -52,7 +53,7 @@ def add(scorer: VllmScorer, length: int, count: int) -> str:
     """Queue a scoring request; its internal id."""
     config = ScoringConfig(look_ahead=count, ignore_eos=True)
     tokens = tuple((i * i + length) % 500 + 1 for i in range(length))
-    return scorer._add(_Pass(tokens, config, count))[1]
+    return scorer._add(Pass(tokens, config, count))[1]
 
 
 def unharmed(scorer: VllmScorer, fresh: Scores) -> None:
