@@ -110,6 +110,7 @@ def test_the_official_client_works_unchanged(server):
     assert events[-1].response.timings["specprefill"]["status"] == "active"
 
 
+@pytest.mark.long
 def test_concurrent_requests_answer_as_if_alone(server):
     """Ten of all kinds at once, with the async client: same tokens, each with its receipt."""
     bodies = [mixed(number) for number in range(10)]
@@ -295,6 +296,7 @@ HOSTILE: list[tuple[str, bytes | dict]] = [
 ]
 
 
+@pytest.mark.long
 def test_hostile_bodies_are_refused_and_nothing_dies(server):
     """More than sixty: each a 4xx with one line of JSON; then the server answers as before."""
     assert len(HOSTILE) >= 60
